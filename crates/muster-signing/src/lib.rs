@@ -1,0 +1,1 @@
+//! SSHSIG, allowed_signers, intents and envelopes.

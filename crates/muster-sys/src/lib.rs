@@ -1,0 +1,1 @@
+//! Careful system calls.
