@@ -144,7 +144,10 @@ mod tests {
         for r in Reason::ALL {
             assert!(seen.insert(r.code()), "{r} twice");
             assert_eq!(Reason::from_code(r.code()), Some(*r));
-            assert!(r.code().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{r}");
+            assert!(
+                r.code().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+                "{r}"
+            );
             assert!(r.fix().ends_with('.'), "{r}");
         }
     }
