@@ -1,1 +1,99 @@
-//! Real nodes.
+//! Real nodes for tests: a Debian root file system, an overlay on it for each node, a network namespace of its own on a
+//! bridge, and `systemd-nspawn --boot` with real systemd, journald, sshd and sudo inside.
+//!
+//! Development only: nothing that ships depends on this crate.
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! let bed = muster_testbed::Testbed::prepare("two-nodes")?;
+//! let a = bed.node("a")?.boot()?;
+//! let key = bed.keygen("admin")?;
+//! a.add_ssh_key("root", &key)?;
+//! assert_eq!(bed.ssh(&a, "root", &key).run("hostname", b"")?.stdout_text(), "a\n");
+//! # Ok(()) }
+//! ```
+//!
+//! Invariants:
+//! - A bed owns one *slot*: a number from which its subnet, bridge, namespaces, cgroups and folders follow. A slot is held by
+//!   a file lock, so that beds of several processes never collide and what a killed process left is found and removed by the
+//!   next one (`place`).
+//! - Nodes have no route to anywhere but their own bridge. Addresses are from 198.18.0.0/15 (RFC 2544, benchmarking) and a
+//!   unique local IPv6 prefix, and a blackhole route catches what is sent to a bed that is gone.
+//! - Dropping a [`Testbed`] removes all of it; [`Testbed::keep`] is the one exception, for the demo.
+//!
+//! Sources: systemd-nspawn(1), cgroups(7), network_namespaces(7), overlayfs in the kernel's documentation.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "development tool: it spawns ip, systemd-nspawn, nsenter and reads the clock"
+)]
+#![allow(clippy::indexing_slicing, reason = "development tool: a panic here is a failing test")]
+
+mod accounts;
+mod bed;
+mod binaries;
+mod boot;
+mod cgroup;
+mod faults;
+mod mirror;
+mod net;
+mod node;
+mod place;
+mod process;
+mod requirements;
+mod rootfs;
+mod ssh;
+
+pub use accounts::Sudo;
+pub use bed::{NodeBuilder, Testbed};
+pub use binaries::{Binaries, binaries};
+pub use cgroup::Layout;
+pub use node::Node;
+pub use place::{collect_garbage, list, remove_all};
+pub use process::Output;
+pub use requirements::{Missing, REQUIRED, missing_packages, why_not};
+pub use rootfs::{Rootfs, RootfsSpec};
+pub use ssh::{KeyPair, Ssh};
+
+/// Skips the calling test, with the reason, where real nodes cannot run; with `CI` set the test fails instead.
+///
+/// The reason goes to stderr and, when `MUSTER_SKIP_LOG` names a file, is appended there, so that `cargo xtask test` can
+/// list what was skipped: the test harness shows the output of failed tests only.
+#[macro_export]
+macro_rules! require_root_or_skip {
+    () => {
+        if let Some(reason) = $crate::why_not() {
+            let test = std::thread::current().name().unwrap_or("?").to_owned();
+            $crate::skip(&test, &reason);
+            return $crate::Skipped::skipped();
+        }
+    };
+}
+
+/// What a skipped test returns.
+pub trait Skipped {
+    /// Nothing went wrong.
+    fn skipped() -> Self;
+}
+
+impl Skipped for () {
+    fn skipped() -> Self {}
+}
+
+impl<E> Skipped for Result<(), E> {
+    fn skipped() -> Self {
+        Ok(())
+    }
+}
+
+/// Reports a test that cannot run here: a panic under CI, a line elsewhere.
+pub fn skip(test: &str, reason: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{test} must run under CI, but cannot: {reason}");
+    eprintln!("skipped: {test}: {reason}");
+    if let Some(log) = std::env::var_os("MUSTER_SKIP_LOG") {
+        use std::io::Write as _;
+        if let Ok(mut f) = std::fs::OpenOptions::new().create(true).append(true).open(log) {
+            let _ = writeln!(f, "{test}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The programs under test, built once for all test processes.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::run;
+
+/// Where the built programs are.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    /// `muster-shim` as it ships: static, profile `shim`.
+    pub shim: PathBuf,
+    /// `muster-shim` linked dynamically, profile `dev`: for the tests that preload libfaketime.
+    pub shim_dynamic: PathBuf,
+    /// The `muster` command line, profile `dev`.
+    pub muster: PathBuf,
+}
+
+/// Builds them, or takes `MUSTER_SHIM_BIN`, `MUSTER_SHIM_DYNAMIC_BIN` and `MUSTER_BIN` where they are set.
+///
+/// Once per process; between processes a file lock makes the others wait, and then cargo finds all of it fresh.
+pub fn binaries() -> Result<Binaries> {
+    static BUILT: OnceLock<Result<Binaries, String>> = OnceLock::new();
+    BUILT.get_or_init(|| build().map_err(|e| format!("{e:#}"))).clone().map_err(|e| anyhow::anyhow!(e))
+}
+
+/// Cargo builds are slow on a machine that is busy: this only ends a hang.
+const BUILD_LIMIT: Duration = Duration::from_secs(1500);
+
+fn build() -> Result<Binaries> {
+    let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let target = given("CARGO_TARGET_DIR").unwrap_or_else(|| workspace.join("target"));
+    fs::create_dir_all(&target)?;
+    let lock = File::create(target.join(".muster-binaries.lock"))?;
+    lock.lock()?;
+    let shim = match given("MUSTER_SHIM_BIN") {
+        Some(path) => path,
+        None => static_shim(&workspace, &target)?,
+    };
+    let dev = target.join("debug");
+    let (shim_dynamic, muster) = (given("MUSTER_SHIM_DYNAMIC_BIN"), given("MUSTER_BIN"));
+    if shim_dynamic.is_none() || muster.is_none() {
+        cargo(
+            &workspace,
+            &target,
+            &["build", "--package", "muster", "--package", "muster-shim", "--bins"],
+            "",
+        )?;
+    }
+    let all = Binaries {
+        shim,
+        shim_dynamic: shim_dynamic.unwrap_or_else(|| dev.join("muster-shim")),
+        muster: muster.unwrap_or_else(|| dev.join("muster")),
+    };
+    for path in [&all.shim, &all.shim_dynamic, &all.muster] {
+        if !path.is_file() {
+            bail!("{} was not built", path.display());
+        }
+    }
+    Ok(all)
+}
+
+/// The shim as it ships: `--target` keeps the static flag away from build scripts.
+pub(crate) fn static_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
+    let version = run(Command::new("rustc").arg("-vV"), b"", Duration::from_secs(60))?.check()?.stdout_text();
+    let triple =
+        version.lines().find_map(|l| l.strip_prefix("host: ")).context("rustc -vV names no host")?.to_owned();
+    let dir = target.join("static");
+    let args = [
+        "build",
+        "--package",
+        "muster-shim",
+        "--bin",
+        "muster-shim",
+        "--profile",
+        "shim",
+        "--target",
+        &triple,
+    ];
+    cargo(workspace, &dir, &args, "-C target-feature=+crt-static")?;
+    Ok(dir.join(&triple).join("shim/muster-shim"))
+}
+
+fn cargo(workspace: &Path, target: &Path, args: &[&str], rustflags: &str) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args).arg("--locked").arg("--target-dir").arg(target).current_dir(workspace);
+    if !rustflags.is_empty() {
+        command.env("RUSTFLAGS", rustflags);
+    }
+    run(&mut command, b"", BUILD_LIMIT)?.check().with_context(|| format!("cargo {}", args.join(" ")))?;
+    Ok(())
+}
