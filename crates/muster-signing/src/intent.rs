@@ -1,10 +1,31 @@
-//! The intent: what is signed for envelope 2. Grammar and limits are in `docs/formats.md`.
+//! The intent: what is signed for envelope 2. Its grammar and limits are in `docs/formats.md`.
+//!
+//! Invariants: an [`Intent`] was read from bytes by the letter of the grammar, and its digest is
+//! of those bytes; nothing is ever signed or compared after being written anew. An unknown, missing
+//! or repeated line refuses: an old reader must not pass over a restriction that it does not know.
 
+mod check;
 mod draft;
+mod grammar;
 
-use crate::{FileFault, Reason, Refusal, UtcTime, params::Param};
+use crate::UtcTime;
 pub use draft::Draft;
 use muster_core::{HostName, Phase, PoolName, ProfileName};
+
+/// A whole intent.
+pub const MAX_BYTES: usize = 65_536;
+/// A line, without its LF.
+pub const MAX_LINE: usize = 4096;
+/// `target` lines.
+pub const MAX_TARGETS: usize = 256;
+/// `value` and `param` lines together.
+pub const MAX_NAMES: usize = 128;
+/// A pattern, in bytes.
+pub const MAX_PATTERN: usize = 1024;
+/// A decoded constant, and a parameter's value.
+pub const MAX_VALUE: usize = 65_536;
+/// Seconds.
+pub const MAX_DEADLINE: u32 = 86_400;
 
 /// For whom an intent is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,12 +38,39 @@ pub enum Target {
     Pool(PoolName),
 }
 
+impl core::fmt::Display for Target {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Any => f.write_str("*"),
+            Self::Host(name) => write!(f, "host={name}"),
+            Self::Pool(name) => write!(f, "pool={name}"),
+        }
+    }
+}
+
+impl core::str::FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        if let Some(name) = text.strip_prefix("host=") {
+            return HostName::new(name).map(Self::Host).map_err(|e| e.to_string());
+        }
+        if let Some(name) = text.strip_prefix("pool=") {
+            return PoolName::new(name).map(Self::Pool).map_err(|e| e.to_string());
+        }
+        Err("a target is *, host=NAME or pool=NAME".to_owned())
+    }
+}
+
 /// A signed constant: exported by the shim, refused when also sent as a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueLine {
     /// `(MUSTER|KPSSH)_[A-Za-z0-9_]{1,120}`
     pub name: String,
-    /// At most 65,536 bytes without NUL and LF.
+    /// 1 to 65,536 bytes without NUL and LF, as far as the line's bound allows.
     pub value: Vec<u8>,
 }
 
@@ -33,7 +81,7 @@ pub struct ParamLine {
     pub name: String,
     /// Written `NAME?`.
     pub optional: bool,
-    /// regex-lite syntax, at most 1024 bytes.
+    /// regex-lite syntax, 1 to 1024 bytes.
     pub pattern: String,
 }
 
@@ -55,11 +103,6 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Reads an intent, by the letter of its grammar.
-    pub fn parse(_text: &[u8]) -> Result<Self, FileFault> {
-        Err(FileFault::at(0, "intents are not read yet"))
-    }
-
     /// Every field, as read.
     pub fn fields(&self) -> &Draft {
         &self.fields
@@ -123,42 +166,5 @@ impl Intent {
     /// SHA-256 of the bytes that were read.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
-    }
-
-    /// Whether the SHA-256 of the received script (`None`: no script came) is the signed one.
-    pub fn check_script(&self, sha256: Option<&[u8; 32]>) -> Result<(), Refusal> {
-        if self.script_sha256() == sha256 { Ok(()) } else { Err(Refusal::new(Reason::ScriptDigest, "")) }
-    }
-
-    /// Whether the envelope's phase is the signed one.
-    pub fn check_phase(&self, outer: Phase) -> Result<(), Refusal> {
-        if self.phase() == outer { Ok(()) } else { Err(Refusal::new(Reason::PhaseMismatch, "")) }
-    }
-
-    /// The first target line that names this host or one of its pools.
-    pub fn check_target(&self, host: Option<&HostName>, pools: &[PoolName]) -> Result<&Target, Refusal> {
-        let hit = |t: &&Target| match t {
-            Target::Any => true,
-            Target::Host(h) => Some(h) == host,
-            Target::Pool(p) => pools.contains(p),
-        };
-        self.targets().iter().find(hit).ok_or_else(|| Refusal::new(Reason::Target, ""))
-    }
-
-    /// Whether `not-before <= now < not-after`.
-    pub fn check_validity(&self, now: UtcTime) -> Result<(), Refusal> {
-        if now < self.not_before() {
-            Err(Refusal::new(Reason::NotYetValid, ""))
-        } else if now >= self.not_after() {
-            Err(Refusal::new(Reason::Expired, ""))
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Checks parameters against the declared ones and returns the environment that the script
-    /// gets from the intent: signed constants and parameters, ascending by name.
-    pub fn check_params(&self, _params: &[Param]) -> Result<Vec<Param>, Refusal> {
-        Err(Refusal::new(Reason::ParamUndeclared, "parameters are not checked yet"))
     }
 }

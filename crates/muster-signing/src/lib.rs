@@ -15,13 +15,19 @@ use core::fmt;
 pub use muster_core::{Reason, UtcTime};
 
 pub mod allowed_signers;
+mod base64;
+pub mod certificate;
 pub mod envelope;
 pub mod intent;
+pub mod key;
+pub mod keygen;
 pub mod params;
+mod pattern;
 pub mod revoked;
 pub mod sign;
 pub mod sshsig;
 pub mod verify;
+mod wire;
 
 /// Why nothing will run: a stable reason and the particulars of this case.
 ///
