@@ -1,0 +1,75 @@
+//! Installing what the tests need, and saying so.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::run::{on_path, root, run};
+
+/// Packages that tests use beside those of the real nodes, each with the file that shows it is there.
+const FOR_TESTS: &[(&str, &str)] = &[
+    ("build-essential", "/usr/bin/cc"),
+    ("openssh-tests", "/usr/lib/openssh/regress/sshsig.sh"),
+    ("python3", "/usr/bin/python3"),
+];
+
+/// Installs missing Debian packages where we may; elsewhere says what is missing and goes on.
+pub(crate) fn packages() -> Result<()> {
+    let mut wanted: Vec<&str> = muster_testbed::missing_packages().iter().map(|m| m.package).collect();
+    wanted.extend(FOR_TESTS.iter().filter(|(_, file)| !Path::new(file).exists()).map(|(p, _)| *p));
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let Some(mut apt) = as_root("apt-get") else {
+        eprintln!(
+            "not installed and not installable from here (no apt-get, or neither root nor password-less sudo): {}",
+            wanted.join(" ")
+        );
+        return Ok(());
+    };
+    println!("installing Debian packages: {}", wanted.join(" "));
+    run(as_root("apt-get").as_mut().unwrap_or(&mut apt).args(["-q", "update"]))?;
+    run(apt
+        .args(["install", "-q", "-y", "--no-install-recommends"])
+        .args(&wanted)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// `program` as root: as it is when we are root, through `sudo -n` where that works.
+fn as_root(program: &str) -> Option<Command> {
+    if !on_path(program) {
+        return None;
+    }
+    if is_root() {
+        return Some(Command::new(program));
+    }
+    let free = Command::new("sudo").args(["-n", "true"]).status().is_ok_and(|s| s.success());
+    free.then(|| {
+        let mut c = Command::new("sudo");
+        c.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", program]);
+        c
+    })
+}
+
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
+}
+
+/// Makes sure that a cargo tool is there; a missing one goes to `target/tools`, not to the user's own folder.
+pub(crate) fn cargo_tool(name: &str, version: &str) -> Result<std::path::PathBuf> {
+    if on_path(name) {
+        return Ok(name.into());
+    }
+    let tools = root()?.join("target/tools");
+    let bin = tools.join("bin").join(name);
+    if !bin.is_file() {
+        println!("installing {name} {version} into target/tools");
+        run(crate::run::cargo()?
+            .args(["install", "--locked", "--quiet", name, "--version", version, "--root"])
+            .arg(&tools))?;
+    }
+    Ok(bin)
+}
