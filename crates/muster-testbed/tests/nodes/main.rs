@@ -2,4 +2,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests spawn ssh and read the clock")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod keepalive;
+mod run_cgroup;
 mod skeleton;
