@@ -12,7 +12,6 @@ use crate::{
     revoked::RevokedSigners,
     sshsig::{SignerKey, SshSig},
 };
-use std::collections::BTreeSet;
 
 /// Who a signer is, for counting: the blob of a plain key, or of the authority whose certificate
 /// signed. All certificates of one authority are one signer, and a key that is listed twice is one.
@@ -119,9 +118,21 @@ pub fn verify(check: &Check<'_>) -> Result<Verified, Refusal> {
     })
 }
 
-/// How many distinct signers these are.
+/// How many distinct signers these are, at the least.
+///
+/// Signatures that share an identity are one signer, and so are signatures that were made by one
+/// key: else somebody whose key is listed plainly and is also in a certificate of a listed
+/// authority would be two people. Both kinds of sameness are followed through
+/// (docs/decisions/0010-one-key-is-one-signer.md).
 pub fn distinct(verified: &[Verified]) -> usize {
-    verified.iter().map(Verified::signer).collect::<BTreeSet<_>>().len()
+    let mut groups: Vec<Vec<&Verified>> = Vec::new();
+    for v in verified {
+        let same = |w: &&Verified| w.signer == v.signer || w.fingerprint == v.fingerprint;
+        let (joined, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(|g| g.iter().any(same));
+        groups = apart;
+        groups.push(joined.into_iter().flatten().chain([v]).collect());
+    }
+    groups.len()
 }
 
 pub(crate) fn check_namespace(sig: &SshSig, wanted: &str) -> Result<(), Refusal> {
