@@ -1,2 +1,2 @@
-//! Under construction.
+//! The `muster` binary.
 fn main() {}

@@ -1,0 +1,170 @@
+//! What a command ends with when it did not do its job: one clear line each.
+//!
+//! A line says what, where (file and line), why, and what to do. Hints are apart, so that a line stays one line.
+
+use crate::codes::{Code, Own};
+use crate::exit::Exit;
+use core::fmt;
+use std::path::Path;
+
+/// Where something stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file as the operator named it, `-` for standard input.
+    pub file: String,
+    /// Line from 1; 0 means the whole file.
+    pub line: usize,
+}
+
+impl Place {
+    /// A line of a file.
+    pub fn line(file: &Path, line: usize) -> Self {
+        Self { file: file.display().to_string(), line }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            n => write!(f, "{}:{n}", self.file),
+        }
+    }
+}
+
+/// One fault. See the module documentation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The stable code.
+    pub code: Code,
+    /// Where.
+    pub place: Option<Place>,
+    /// What, naming the thing.
+    pub what: String,
+    /// Why it is so, or why it matters.
+    pub why: Option<String>,
+    /// What to do; the code's own fix unless said otherwise.
+    pub fix: Option<String>,
+    /// Further help, shown on lines of their own.
+    pub hints: Vec<String>,
+    /// The exit code, when it is not the code's own.
+    pub exit: Option<Exit>,
+}
+
+impl Fault {
+    /// A fault of this code about `what`.
+    pub fn new(code: impl Into<Code>, what: impl Into<String>) -> Self {
+        let (code, what) = (code.into(), what.into());
+        Self { code, place: None, what, why: None, fix: None, hints: Vec::new(), exit: None }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn at(mut self, file: &Path, line: usize) -> Self {
+        self.place = Some(Place::line(file, line));
+        self
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// One more hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Another exit code than the code's own.
+    #[must_use]
+    pub fn exit_with(mut self, exit: Exit) -> Self {
+        self.exit = Some(exit);
+        self
+    }
+
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        self.exit.unwrap_or(self.code.exit())
+    }
+
+    /// A system error on a file.
+    pub fn io(file: &Path, doing: &str, error: &std::io::Error) -> Self {
+        let code = match (error.kind(), doing) {
+            (_, "write" | "create" | "rename" | "remove") => Own::FileWrite,
+            (std::io::ErrorKind::NotFound, _) => Own::FileMissing,
+            _ => Own::FileUnreadable,
+        };
+        Self::new(code, format!("cannot {doing} {}", file.display())).why(error.to_string())
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(self.what.trim_end_matches('.'))?;
+        if let Some(why) = &self.why {
+            write!(f, ": {}", why.trim_end_matches('.'))?;
+        }
+        write!(f, ". {}", self.fix.as_deref().unwrap_or(self.code.fix()))
+    }
+}
+
+/// One or more faults: what a command returns instead of success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults {
+    first: Fault,
+    more: Vec<Fault>,
+}
+
+impl Faults {
+    /// Ok when there are none.
+    pub fn check(mut all: Vec<Fault>) -> Result<(), Self> {
+        if all.is_empty() {
+            return Ok(());
+        }
+        let more = all.split_off(1);
+        match all.pop() {
+            Some(first) => Err(Self { first, more }),
+            None => Ok(()),
+        }
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        core::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// All of them, owned.
+    pub fn into_vec(self) -> Vec<Fault> {
+        let mut all = vec![self.first];
+        all.extend(self.more);
+        all
+    }
+
+    /// The exit code: that of the first.
+    pub fn exit(&self) -> Exit {
+        self.first.exit()
+    }
+}
+
+impl From<Fault> for Faults {
+    fn from(first: Fault) -> Self {
+        Self { first, more: Vec::new() }
+    }
+}
+
+/// What every command returns.
+pub type Outcome = Result<Exit, Faults>;
