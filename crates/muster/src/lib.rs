@@ -4,5 +4,11 @@
 pub mod codes;
 pub mod exit;
 pub mod fault;
+pub mod files;
+pub mod inventory;
+pub mod printer;
+pub mod profile;
+pub mod secret;
 pub mod shell;
+pub mod signer;
 pub mod yaml;

@@ -57,6 +57,7 @@ rules! {
     Undeclared = "lint-undeclared", Warning, "the script reads a name that the profile neither fixes nor declares", "Declare it under params: or values:; on the host it is unset, and undeclared ones are refused.";
     Unused = "lint-unused", Warning, "the profile declares a name that the script never reads", "Limit it with phases:, or take it out.";
     WidePattern = "lint-wide-pattern", Warning, "a parameter's pattern takes anything", "Say what it may be; the pattern is all that stands between a stolen controller key and the script.";
+    NoWayBack = "lint-no-way-back", Warning, "a phase has no phase that undoes it", "Add the script, or a host that went in cannot come out.";
     TargetAll = "lint-target-all", Warning, "the intent is for every host", "Name hosts or pools, unless it really is.";
     LongValidity = "lint-long-validity", Warning, "the intent is valid for longer than 90 days", "Sign for less: until then whoever holds the controller key may repeat it.";
     EpochSame = "lint-epoch-same", Warning, "scripts changed and the epoch did not", "Raise the epoch, or what was signed before stays runnable.";

@@ -223,11 +223,14 @@ impl<'s> Reader<'s> {
                     }
                     out.push(Token::Op { text: ")", line });
                 }
-                Some(b'(') if nest.at_start && self.peek_at(1) == Some(b'(') => {
-                    out.push(Token::Word(self.arithmetic_command()?));
-                    nest.at_start = false;
-                }
                 Some(_) => {
+                    if nest.at_start && self.starts("((")
+                        && let Some(names) = self.try_arithmetic(2)
+                    {
+                        out.push(Token::Word(Word { line, parts: vec![Part::Arithmetic { names, line }] }));
+                        nest.at_start = false;
+                        continue;
+                    }
                     if let Some(op) = self.operator() {
                         if op == "(" && nest.cases.last() != Some(&true) {
                             nest.parens += 1;
@@ -397,12 +400,13 @@ impl<'s> Reader<'s> {
                 self.braces(parts, quoted, line)?;
                 self.depth -= 1;
             }
-            Some(b'(') if self.peek_at(1) == Some(b'(') => {
-                self.pos += 2;
-                let names = self.arithmetic()?;
-                parts.push(Part::Arithmetic { names, line });
-            }
             Some(b'(') => {
+                if self.peek_at(1) == Some(b'(')
+                    && let Some(names) = self.try_arithmetic(2)
+                {
+                    parts.push(Part::Arithmetic { names, line });
+                    return Ok(());
+                }
                 self.bump();
                 let tokens = self.nested()?;
                 parts.push(Part::Commands { tokens, quoted, process: false });
@@ -491,11 +495,15 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn arithmetic_command(&mut self) -> Result<Word, Lost> {
-        let line = self.line;
-        self.pos += 2;
-        let names = self.arithmetic()?;
-        Ok(Word { line, parts: vec![Part::Arithmetic { names, line }] })
+    /// The names in `((…))`; `None`, with nothing taken, when it is a subshell in a subshell instead.
+    fn try_arithmetic(&mut self, skip: usize) -> Option<Vec<String>> {
+        let back = (self.pos, self.line);
+        self.pos += skip;
+        let names = self.arithmetic().ok();
+        if names.is_none() {
+            (self.pos, self.line) = back;
+        }
+        names
     }
 
     /// After `((`: the names up to the matching `))`.
@@ -626,6 +634,7 @@ mod tests {
             "a=(1 '2 3' $(x))\n[[ $a =~ ^(b|c)$ ]]",
             "shopt -s extglob; rm !(a|b)",
             "for ((i=0;i<3;i++)); do :; done",
+            "((a; b) | c) || d; x=$((a; b) | c)",
         ] {
             assert!(tokens(script.as_bytes()).is_ok(), "{script}: {:?}", tokens(script.as_bytes()));
         }

@@ -1,0 +1,178 @@
+//! Adding a host to an inventory without touching what the operator wrote.
+
+use super::{Inventory, endpoint};
+use crate::codes::Own;
+use crate::fault::{Fault, Faults};
+use crate::files;
+use std::path::Path;
+
+/// What `muster host add` writes down.
+#[derive(Clone, Debug)]
+pub struct NewHost {
+    /// Its name.
+    pub name: muster_core::HostName,
+    /// Its address.
+    pub address: String,
+    /// Its port, when it is not 22.
+    pub port: Option<u16>,
+    /// The pool login, when it is not the default.
+    pub user: Option<String>,
+    /// Bastions.
+    pub via: Vec<String>,
+    /// Pools.
+    pub pools: Vec<muster_core::PoolName>,
+    /// Labels.
+    pub labels: Vec<(String, String)>,
+    /// Host certificate authorities.
+    pub host_cas: Vec<String>,
+    /// The administrator's login.
+    pub admin_user: Option<String>,
+}
+
+impl NewHost {
+    /// As it stands in the file, indented by two.
+    fn render(&self) -> String {
+        let mut out = format!("  {}:\n    ssh:\n      address: {}\n", self.name, quoted(&self.address));
+        let mut ssh = |key: &str, value: String| out.push_str(&format!("      {key}: {value}\n"));
+        if let Some(port) = self.port {
+            ssh("port", port.to_string());
+        }
+        if let Some(user) = &self.user {
+            ssh("user", quoted(user));
+        }
+        if !self.via.is_empty() {
+            ssh("via", list(self.via.iter().map(String::as_str)));
+        }
+        if !self.host_cas.is_empty() {
+            ssh("host-ca", list(self.host_cas.iter().map(String::as_str)));
+        }
+        if let Some(user) = &self.admin_user {
+            out.push_str(&format!("    admin: {{user: {}}}\n", quoted(user)));
+        }
+        if !self.pools.is_empty() {
+            out.push_str(&format!("    pools: {}\n", list(self.pools.iter().map(|p| p.as_str()))));
+        }
+        if !self.labels.is_empty() {
+            let pairs: Vec<String> = self.labels.iter().map(|(k, v)| format!("{}: {}", quoted(k), quoted(v))).collect();
+            out.push_str(&format!("    labels: {{{}}}\n", pairs.join(", ")));
+        }
+        out
+    }
+}
+
+fn list<'t>(items: impl Iterator<Item = &'t str>) -> String {
+    format!("[{}]", items.map(quoted).collect::<Vec<_>>().join(", "))
+}
+
+/// JSON's strings are YAML's double-quoted ones.
+fn quoted(text: &str) -> String {
+    let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b));
+    let word = text.starts_with(|c: char| c.is_ascii_lowercase()) && plain && !matches!(text, "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n");
+    let address = plain && text.bytes().filter(|b| *b == b'.').count() == 3;
+    if word || address { text.to_owned() } else { serde_json::to_string(text).unwrap_or_default() }
+}
+
+/// Adds a host to a file. The result is read again before it is written: it must hold what was there and the new host.
+pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), Faults> {
+    let text = files::read_text(file, crate::yaml::MAX_BYTES)?;
+    let before = Inventory::parse(&text, file, home)?;
+    if let Some(there) = before.hosts.iter().find(|h| h.name == host.name) {
+        let what = format!("host {:?} is there already", host.name.as_str());
+        return Err(Fault::new(Own::HostExists, what).at(file, there.line).into());
+    }
+    if endpoint::address(&host.address).is_none() {
+        let what = format!("{:?} is not a host name or IP address", host.address);
+        return Err(Fault::new(Own::ConfigValue, what).fix("Give the address alone; port and user have their own options.").into());
+    }
+    let changed = insert(&text, &host.render());
+    let names = |i: &Inventory| i.hosts.iter().map(|h| h.name.clone()).collect::<Vec<_>>();
+    let mut want = names(&before);
+    want.push(host.name.clone());
+    want.sort();
+    let mut got = Inventory::parse(&changed, file, home).map(|i| names(&i))?;
+    got.sort();
+    if got != want {
+        let what = format!("cannot add to {} without changing more of it", file.display());
+        return Err(Fault::new(Own::Fault, what).fix(format!("Add this under hosts: yourself:\n{}", host.render())).into());
+    }
+    files::replace(file, changed.as_bytes(), 0o644)?;
+    Ok(())
+}
+
+/// Puts the block at the end of `hosts:`, which is made where it is missing or empty.
+fn insert(text: &str, block: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let is_hosts = |l: &&str| l.starts_with("hosts:");
+    let Some(at) = lines.iter().position(|l| is_hosts(&l)) else {
+        let mut out = text.to_owned();
+        if !out.is_empty() && !out.ends_with('\n') {
+            out.push('\n');
+        }
+        return format!("{out}hosts:\n{block}");
+    };
+    if matches!(lines.get(at).map(|l| l.trim_end()), Some("hosts: {}" | "hosts: ~" | "hosts: null")) {
+        lines.splice(at..=at, ["hosts:"]);
+    }
+    let rest = lines.get(at + 1..).unwrap_or_default();
+    let inside = |l: &&&str| l.starts_with(' ') || l.trim().is_empty() || l.starts_with('#');
+    let mut len = rest.iter().take_while(inside).count();
+    // Blank lines and comments at the end belong to what follows.
+    while len > 0 && rest.get(len - 1).is_some_and(|l| !l.starts_with(' ') || l.trim().is_empty()) {
+        len -= 1;
+    }
+    let mut out: Vec<&str> = lines.iter().take(at + 1 + len).copied().collect();
+    out.extend(block.lines());
+    out.extend(lines.iter().skip(at + 1 + len));
+    let mut out = out.join("\n");
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(name: &str) -> NewHost {
+        NewHost {
+            name: muster_core::HostName::new(name).unwrap(),
+            address: "2001:db8::1".into(),
+            port: Some(2222),
+            user: None,
+            via: vec![],
+            pools: vec![muster_core::PoolName::new("no").unwrap()],
+            labels: vec![("site".into(), "on".into())],
+            host_cas: vec![],
+            admin_user: Some("debian".into()),
+        }
+    }
+
+    #[test]
+    fn what_was_there_stays_byte_for_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("inventory.yaml");
+        for text in [
+            "",
+            "# mine\nhosts:\n  a:\n    ssh: {address: b} # keep\n\n# after\ntrust: {}\n",
+            "hosts: {}\n",
+            "trust: {}\nhosts:",
+            "hosts:\n    a:\n        ssh: {address: b}\n",
+        ] {
+            std::fs::write(&file, text).unwrap();
+            match add_host(&file, None, &new("edge-9")) {
+                Ok(()) => {
+                    let after = std::fs::read_to_string(&file).unwrap();
+                    for line in text.lines().filter(|l| !l.starts_with("hosts:")) {
+                        assert!(after.lines().any(|l| l == line), "{text:?} lost {line:?}: {after}");
+                    }
+                    let inv = Inventory::parse(&after, &file, None).unwrap();
+                    let host = inv.host("edge-9").unwrap();
+                    assert_eq!((host.ssh.address.as_str(), host.ssh.port), ("2001:db8::1", 2222));
+                    assert_eq!(host.labels["site"], "on");
+                    assert!(add_host(&file, None, &new("edge-9")).is_err());
+                }
+                // Another indentation cannot be continued; nothing is changed then.
+                Err(_) => assert_eq!(std::fs::read_to_string(&file).unwrap(), text),
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Who signs: a key file, an SSH agent. The private half of an `sk-` key stays in its token, behind an agent.
+
+pub mod agent;
+pub mod file;
+mod rsa;
+
+use crate::codes::Own;
+use crate::fault::Fault;
+use crate::files;
+use muster_signing::sign::{SignFault, Signer};
+use ssh_key::{HashAlg, PublicKey};
+use std::path::{Path, PathBuf};
+
+/// Longest key file taken.
+const MAX_KEY_FILE: usize = 64 * 1024;
+
+/// A signer with what a person calls it.
+pub struct Named {
+    /// The public key (for a certificate, the certified key).
+    pub public: PublicKey,
+    /// Where its private half is.
+    pub place: String,
+    signer: Box<dyn Signer>,
+}
+
+impl Named {
+    /// `SHA256:…` of the public key.
+    pub fn fingerprint(&self) -> String {
+        self.public.fingerprint(HashAlg::Sha256).to_string()
+    }
+
+    /// Signs a message in a namespace.
+    pub fn sign(&self, message: &[u8], namespace: &str) -> Result<String, Fault> {
+        muster_signing::sign::sign(message, namespace, self.signer.as_ref()).map_err(|SignFault(why)| {
+            Fault::new(Own::AgentRefused, format!("{} did not sign", self.place)).why(why)
+        })
+    }
+}
+
+/// How the operator named a signer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// A private key file.
+    File(PathBuf),
+    /// A key in the agent: `SHA256:…`, a comment, or a public key file.
+    Agent(String),
+}
+
+/// Reads a public key: a `.pub` file.
+pub fn read_public(path: &Path) -> Result<PublicKey, Fault> {
+    let text = files::read_text(path, MAX_KEY_FILE)?;
+    let line = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with('#')).unwrap_or_default();
+    parse_public(line).ok_or_else(|| {
+        Fault::new(Own::KeyFile, "not an OpenSSH public key").at(path, 1).fix("Give the .pub file of a key.")
+    })
+}
+
+/// Reads a public key line, without letting a nested certificate near the parser.
+pub fn parse_public(line: &str) -> Option<PublicKey> {
+    let kind = line.split_whitespace().next()?;
+    if line.len() > MAX_KEY_FILE || kind.contains("-cert-") {
+        return None;
+    }
+    PublicKey::from_openssh(line).ok()
+}
+
+/// Whether a key is of a kind and size that hosts take signatures of.
+pub fn check_kind(key: &PublicKey) -> Result<(), Fault> {
+    use ssh_key::public::KeyData;
+    let refuse = |why: &str| Err(Fault::new(Own::KeyKind, "the key is not one that hosts take").why(why));
+    match key.key_data() {
+        KeyData::Ed25519(_) | KeyData::Ecdsa(_) | KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => Ok(()),
+        KeyData::Rsa(rsa) => {
+            let bits = rsa.n().as_positive_bytes().map_or(0, |b| {
+                b.len() * 8 - b.first().map_or(0, |f| usize::try_from(f.leading_zeros()).unwrap_or(0))
+            });
+            if (3072..=8192).contains(&bits) { Ok(()) } else { refuse(&format!("RSA of {bits} bits")) }
+        }
+        _ => refuse(&format!("{} is not taken", key.algorithm())),
+    }
+}
