@@ -236,7 +236,10 @@ mod tests {
         for c in Code::all() {
             assert!(seen.insert(c.word()), "{c} twice");
             assert_eq!(Code::from_word(c.word()), Some(c));
-            assert!(c.word().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{c}");
+            assert!(
+                c.word().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+                "{c}"
+            );
             assert!(c.fix().ends_with('.'), "{c}");
             assert_ne!(c.exit(), Exit::Ok, "{c}");
         }

@@ -70,7 +70,9 @@ impl Exit {
             Self::Unreachable => "the host was not reached or did not let us in; nothing ran",
             Self::HostRefused => "the host refused; nothing ran",
             Self::Busy => "another run holds the host, also after waiting",
-            Self::OutcomeUnknown => "the run may or may not have happened; ask the host before running it again",
+            Self::OutcomeUnknown => {
+                "the run may or may not have happened; ask the host before running it again"
+            }
             Self::Internal => "a fault of muster or of the machine it runs on",
             Self::ScriptFailed => "the signed script ran on the host and failed",
             Self::Deadline => "the run was ended because its deadline passed",

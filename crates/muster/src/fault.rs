@@ -32,9 +32,26 @@ impl fmt::Display for Place {
     }
 }
 
-/// One fault. See the module documentation.
+/// One fault. See the module documentation. Boxed, so that a result stays small.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct Fault(Box<Body>);
+
+impl core::ops::Deref for Fault {
+    type Target = Body;
+    fn deref(&self) -> &Body {
+        &self.0
+    }
+}
+
+impl core::ops::DerefMut for Fault {
+    fn deref_mut(&mut self) -> &mut Body {
+        &mut self.0
+    }
+}
+
+/// What a [`Fault`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
     /// The stable code.
     pub code: Code,
     /// Where.
@@ -55,7 +72,7 @@ impl Fault {
     /// A fault of this code about `what`.
     pub fn new(code: impl Into<Code>, what: impl Into<String>) -> Self {
         let (code, what) = (code.into(), what.into());
-        Self { code, place: None, what, why: None, fix: None, hints: Vec::new(), exit: None }
+        Self(Box::new(Body { code, place: None, what, why: None, fix: None, hints: Vec::new(), exit: None }))
     }
 
     /// Where it is.
@@ -125,44 +142,35 @@ impl fmt::Display for Fault {
 /// One or more faults: what a command returns instead of success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
-    first: Fault,
-    more: Vec<Fault>,
+    /// Never empty.
+    all: Vec<Fault>,
 }
 
 impl Faults {
     /// Ok when there are none.
-    pub fn check(mut all: Vec<Fault>) -> Result<(), Self> {
-        if all.is_empty() {
-            return Ok(());
-        }
-        let more = all.split_off(1);
-        match all.pop() {
-            Some(first) => Err(Self { first, more }),
-            None => Ok(()),
-        }
+    pub fn check(all: Vec<Fault>) -> Result<(), Self> {
+        if all.is_empty() { Ok(()) } else { Err(Self { all }) }
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
-        core::iter::once(&self.first).chain(&self.more)
+        self.all.iter()
     }
 
     /// All of them, owned.
     pub fn into_vec(self) -> Vec<Fault> {
-        let mut all = vec![self.first];
-        all.extend(self.more);
-        all
+        self.all
     }
 
     /// The exit code: that of the first.
     pub fn exit(&self) -> Exit {
-        self.first.exit()
+        self.all.first().map_or(Exit::Internal, |f| f.exit())
     }
 }
 
 impl From<Fault> for Faults {
-    fn from(first: Fault) -> Self {
-        Self { first, more: Vec::new() }
+    fn from(one: Fault) -> Self {
+        Self { all: vec![one] }
     }
 }
 

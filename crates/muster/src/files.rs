@@ -34,7 +34,8 @@ fn bounded(from: &mut dyn Read, path: &Path, max: usize) -> Result<Vec<u8>, Faul
 /// Reads a text file of at most `max` bytes.
 pub fn read_text(path: &Path, max: usize) -> Result<String, Fault> {
     String::from_utf8(read(path, max)?).map_err(|e| {
-        let line = 1 + e.as_bytes().iter().take(e.utf8_error().valid_up_to()).filter(|b| **b == b'\n').count();
+        let line =
+            1 + e.as_bytes().iter().take(e.utf8_error().valid_up_to()).filter(|b| **b == b'\n').count();
         Fault::new(Own::FileUnreadable, "bytes that are not UTF-8").at(path, line).fix("Save it as UTF-8.")
     })
 }
@@ -43,7 +44,9 @@ pub fn read_text(path: &Path, max: usize) -> Result<String, Fault> {
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
     let made = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file = made.map_err(|e| match e.kind() {
-        std::io::ErrorKind::AlreadyExists => Fault::new(Own::Exists, format!("{} is there already", path.display())),
+        std::io::ErrorKind::AlreadyExists => {
+            Fault::new(Own::Exists, format!("{} is there already", path.display()))
+        }
         _ => Fault::io(path, "create", &e),
     })?;
     let done = file
@@ -72,7 +75,11 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
 /// Makes a folder and those above it, all with `mode`.
 pub fn make_folder(path: &Path, mode: u32) -> Result<(), Fault> {
     use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(mode).create(path).map_err(|e| Fault::io(path, "create", &e))
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path)
+        .map_err(|e| Fault::io(path, "create", &e))
 }
 
 /// Makes a rename in a folder durable.
@@ -132,7 +139,7 @@ mod tests {
         assert_eq!(read(dir.path(), 4).unwrap_err().code, Own::FileUnreadable.into());
         std::fs::write(&path, b"a\n\xff").unwrap();
         let fault = read_text(&path, 9).unwrap_err();
-        assert_eq!(fault.place.unwrap().line, 2);
+        assert_eq!(fault.place.clone().unwrap().line, 2);
     }
 
     #[test]

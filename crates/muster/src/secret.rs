@@ -130,7 +130,9 @@ mod tests {
                 assert!(shown.contains(redact::MARK), "{lead} {tail}: {shown}");
             }
         }
-        for shown in ["canary-7f3a9c-canary", "63616e6172792d3766336139632d63616e617279", "a=canary-7f3a9c-canary&"] {
+        for shown in
+            ["canary-7f3a9c-canary", "63616e6172792d3766336139632d63616e617279", "a=canary-7f3a9c-canary&"]
+        {
             assert!(s.redact_text(shown).contains(redact::MARK), "{shown}");
         }
     }

@@ -7,8 +7,8 @@ mod rsa;
 use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
+use muster_signing::key::PublicKey;
 use muster_signing::sign::{SignFault, Signer};
-use ssh_key::{HashAlg, PublicKey};
 use std::path::{Path, PathBuf};
 
 /// Longest key file taken.
@@ -26,7 +26,7 @@ pub struct Named {
 impl Named {
     /// `SHA256:…` of the public key.
     pub fn fingerprint(&self) -> String {
-        self.public.fingerprint(HashAlg::Sha256).to_string()
+        self.public.fingerprint()
     }
 
     /// Signs a message in a namespace.
@@ -55,27 +55,13 @@ pub fn read_public(path: &Path) -> Result<PublicKey, Fault> {
     })
 }
 
-/// Reads a public key line, without letting a nested certificate near the parser.
+/// Reads a public key line: type, base64, perhaps a comment.
 pub fn parse_public(line: &str) -> Option<PublicKey> {
-    let kind = line.split_whitespace().next()?;
-    if line.len() > MAX_KEY_FILE || kind.contains("-cert-") {
-        return None;
-    }
-    PublicKey::from_openssh(line).ok()
+    let mut words = line.split_whitespace();
+    PublicKey::from_words(words.next()?, words.next()?).ok()
 }
 
-/// Whether a key is of a kind and size that hosts take signatures of.
+/// Whether a key is of a size that hosts take signatures of.
 pub fn check_kind(key: &PublicKey) -> Result<(), Fault> {
-    use ssh_key::public::KeyData;
-    let refuse = |why: &str| Err(Fault::new(Own::KeyKind, "the key is not one that hosts take").why(why));
-    match key.key_data() {
-        KeyData::Ed25519(_) | KeyData::Ecdsa(_) | KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => Ok(()),
-        KeyData::Rsa(rsa) => {
-            let bits = rsa.n().as_positive_bytes().map_or(0, |b| {
-                b.len() * 8 - b.first().map_or(0, |f| usize::try_from(f.leading_zeros()).unwrap_or(0))
-            });
-            if (3072..=8192).contains(&bits) { Ok(()) } else { refuse(&format!("RSA of {bits} bits")) }
-        }
-        _ => refuse(&format!("{} is not taken", key.algorithm())),
-    }
+    key.may_sign().map_err(|why| Fault::new(Own::KeyKind, "the key is not one that hosts take").why(why))
 }

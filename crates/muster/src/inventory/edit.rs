@@ -53,7 +53,8 @@ impl NewHost {
             out.push_str(&format!("    pools: {}\n", list(self.pools.iter().map(|p| p.as_str()))));
         }
         if !self.labels.is_empty() {
-            let pairs: Vec<String> = self.labels.iter().map(|(k, v)| format!("{}: {}", quoted(k), quoted(v))).collect();
+            let pairs: Vec<String> =
+                self.labels.iter().map(|(k, v)| format!("{}: {}", quoted(k), quoted(v))).collect();
             out.push_str(&format!("    labels: {{{}}}\n", pairs.join(", ")));
         }
         out
@@ -67,7 +68,9 @@ fn list<'t>(items: impl Iterator<Item = &'t str>) -> String {
 /// JSON's strings are YAML's double-quoted ones.
 fn quoted(text: &str) -> String {
     let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b));
-    let word = text.starts_with(|c: char| c.is_ascii_lowercase()) && plain && !matches!(text, "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n");
+    let word = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && plain
+        && !matches!(text, "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n");
     let address = plain && text.bytes().filter(|b| *b == b'.').count() == 3;
     if word || address { text.to_owned() } else { serde_json::to_string(text).unwrap_or_default() }
 }
@@ -82,7 +85,9 @@ pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), 
     }
     if endpoint::address(&host.address).is_none() {
         let what = format!("{:?} is not a host name or IP address", host.address);
-        return Err(Fault::new(Own::ConfigValue, what).fix("Give the address alone; port and user have their own options.").into());
+        return Err(Fault::new(Own::ConfigValue, what)
+            .fix("Give the address alone; port and user have their own options.")
+            .into());
     }
     let changed = insert(&text, &host.render());
     let names = |i: &Inventory| i.hosts.iter().map(|h| h.name.clone()).collect::<Vec<_>>();
@@ -93,7 +98,9 @@ pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), 
     got.sort();
     if got != want {
         let what = format!("cannot add to {} without changing more of it", file.display());
-        return Err(Fault::new(Own::Fault, what).fix(format!("Add this under hosts: yourself:\n{}", host.render())).into());
+        return Err(Fault::new(Own::Fault, what)
+            .fix(format!("Add this under hosts: yourself:\n{}", host.render()))
+            .into());
     }
     files::replace(file, changed.as_bytes(), 0o644)?;
     Ok(())
@@ -102,8 +109,7 @@ pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), 
 /// Puts the block at the end of `hosts:`, which is made where it is missing or empty.
 fn insert(text: &str, block: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
-    let is_hosts = |l: &&str| l.starts_with("hosts:");
-    let Some(at) = lines.iter().position(|l| is_hosts(&l)) else {
+    let Some(at) = lines.iter().position(|l| l.starts_with("hosts:")) else {
         let mut out = text.to_owned();
         if !out.is_empty() && !out.ends_with('\n') {
             out.push('\n');

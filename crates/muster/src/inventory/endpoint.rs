@@ -1,9 +1,9 @@
 //! One place that is logged in to: address, user, how its host key is known, what to log in with.
 
+use crate::codes::Own;
 use crate::signer;
 use crate::yaml::walk::Walk;
 use crate::yaml::{Kind, Node};
-use crate::codes::Own;
 use std::path::{Path, PathBuf};
 
 /// A host or bastion, as SSH sees it.
@@ -54,7 +54,8 @@ impl HostKey {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if let Some(rest) = text.strip_prefix("SHA256:") {
-            let good = rest.len() == 43 && rest.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'));
+            let good = rest.len() == 43
+                && rest.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'));
             return good.then(|| Self::Fingerprint(text.to_owned()));
         }
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -65,7 +66,7 @@ impl HostKey {
         for start in 0..=1 {
             let line = format!("{} {}", words.get(start)?, words.get(start + 1)?);
             if let Some(key) = signer::parse_public(&line) {
-                return Some(Self::Key(key_line(&key)?));
+                return Some(Self::Key(key.line()));
             }
         }
         None
@@ -75,9 +76,7 @@ impl HostKey {
     pub fn fingerprint(&self) -> String {
         match self {
             Self::Fingerprint(f) => f.clone(),
-            Self::Key(line) => signer::parse_public(line)
-                .map(|k| k.fingerprint(ssh_key::HashAlg::Sha256).to_string())
-                .unwrap_or_default(),
+            Self::Key(line) => signer::parse_public(line).map(|k| k.fingerprint()).unwrap_or_default(),
         }
     }
 
@@ -87,13 +86,6 @@ impl HostKey {
             Self::Fingerprint(t) | Self::Key(t) => t,
         }
     }
-}
-
-/// Type and base64 of a key, without its comment.
-pub fn key_line(key: &ssh_key::PublicKey) -> Option<String> {
-    let mut bare = key.clone();
-    bare.set_comment("");
-    Some(bare.to_openssh().ok()?.trim().to_owned())
 }
 
 /// What to log in with.
@@ -150,7 +142,10 @@ pub(super) fn read_defaults(walk: &mut Walk<'_>, node: &Node, base: Base<'_>) ->
         user: f.get("user").and_then(|n| user(walk, n, &f.at("user"))),
         host_cas: f.get("host-ca").map(|n| authorities(walk, n, &f.at("host-ca"), base)).unwrap_or_default(),
         via: f.get("via").map(|n| texts(walk, n, &f.at("via"))).unwrap_or_default(),
-        identities: f.get("identities").map(|n| identities(walk, n, &f.at("identities"), base)).unwrap_or_default(),
+        identities: f
+            .get("identities")
+            .map(|n| identities(walk, n, &f.at("identities"), base))
+            .unwrap_or_default(),
     }
 }
 
@@ -198,7 +193,9 @@ pub(super) fn address(text: &str) -> Option<String> {
     if bare.contains(':') {
         // An IPv6 address may carry a zone: fe80::1%eth0.
         let (ip, zone) = bare.split_once('%').map_or((bare, None), |(a, z)| (a, Some(z)));
-        let zone_good = zone.is_none_or(|z| !z.is_empty() && z.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)));
+        let zone_good = zone.is_none_or(|z| {
+            !z.is_empty() && z.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        });
         return (ip.parse::<std::net::Ipv6Addr>().is_ok() && zone_good).then(|| bare.to_owned());
     }
     let good = !bare.is_empty()
@@ -236,11 +233,8 @@ fn authorities(walk: &mut Walk<'_>, node: &Node, at: &str, base: Base<'_>) -> Ve
     let form = "a public key, or the path of a .pub file";
     let items = walk.many(node);
     let read = |t: &str| {
-        let key = match signer::parse_public(t) {
-            Some(key) => key,
-            None => signer::read_public(&base.path(t)).ok()?,
-        };
-        key_line(&key)
+        let key = signer::parse_public(t).or_else(|| signer::read_public(&base.path(t)).ok());
+        key.map(|k| k.line())
     };
     items.iter().filter_map(|i| walk.value(i, at, form, read)).collect()
 }
@@ -291,12 +285,24 @@ mod tests {
     #[test]
     fn host_keys_in_each_form() {
         let line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
-        for text in [line.to_owned(), format!("{line} a comment"), format!("host,10.0.0.1 {line}"), format!("|1|abc=|def= {line}")] {
+        for text in [
+            line.to_owned(),
+            format!("{line} a comment"),
+            format!("host,10.0.0.1 {line}"),
+            format!("|1|abc=|def= {line}"),
+        ] {
             assert_eq!(HostKey::parse(&text), Some(HostKey::Key(line.into())), "{text}");
         }
         let print = HostKey::parse(line).unwrap().fingerprint();
         assert_eq!(HostKey::parse(&print), Some(HostKey::Fingerprint(print.clone())));
-        for bad in ["", "SHA256:abc", "MD5:aa", &format!("@revoked * {line}"), &format!("@cert-authority * {line}"), "# x y z"] {
+        for bad in [
+            "",
+            "SHA256:abc",
+            "MD5:aa",
+            &format!("@revoked * {line}"),
+            &format!("@cert-authority * {line}"),
+            "# x y z",
+        ] {
             assert_eq!(HostKey::parse(bad), None, "{bad}");
         }
     }

@@ -21,7 +21,9 @@ pub(super) fn parse(text: &str, file: &Path, home: Option<&Path>) -> Result<Inve
     let mut reader = Reader { walk: Walk::new(file), base: Base { folder, home } };
     let inventory = reader.inventory(&root, file);
     Faults::check(reader.walk.finish())?;
-    inventory.ok_or_else(|| Fault::new(Own::Fault, "the inventory was refused without a reason").at(file, 0).into())
+    inventory.ok_or_else(|| {
+        Fault::new(Own::Fault, "the inventory was refused without a reason").at(file, 0).into()
+    })
 }
 
 struct Reader<'f> {
@@ -47,7 +49,8 @@ impl Reader<'_> {
     fn inventory(&mut self, root: &Node, file: &Path) -> Option<Inventory> {
         let top = self.walk.fields(root, "the inventory", &TOP)?;
         if let Some(n) = top.get("muster-inventory") {
-            self.walk.value(n, "muster-inventory", "1, the only version there is", |t| (t == "1").then_some(()));
+            self.walk
+                .value(n, "muster-inventory", "1, the only version there is", |t| (t == "1").then_some(()));
         }
         let trust = top.get("trust").map(|n| self.trust(n)).unwrap_or_default();
         let signing = top.get("signing").and_then(|n| self.signing(n));
@@ -57,8 +60,10 @@ impl Reader<'_> {
         for host in &hosts {
             for hop in host.ssh.via.iter().filter(|h| !bastions.contains_key(*h)) {
                 let near = yaml::nearest(hop, bastions.keys().map(String::as_str));
-                let fix = near.map_or("Add it under bastions:.".to_owned(), |n| format!("Did you mean {n:?}?"));
-                let what = format!("hosts.{}.ssh.via names the bastion {hop:?}, which is not there", host.name);
+                let fix =
+                    near.map_or("Add it under bastions:.".to_owned(), |n| format!("Did you mean {n:?}?"));
+                let what =
+                    format!("hosts.{}.ssh.via names the bastion {hop:?}, which is not there", host.name);
                 self.walk.fault(Own::ConfigValue, host.ssh.line, what, Some(fix));
             }
         }
@@ -72,7 +77,8 @@ impl Reader<'_> {
         for host in hosts {
             let place = (host.ssh.address.as_str(), host.ssh.port, host.ssh.via.as_slice());
             if let Some(first) = seen.insert(place, host) {
-                let what = format!("hosts.{} is at the same address and port as hosts.{}", host.name, first.name);
+                let what =
+                    format!("hosts.{} is at the same address and port as hosts.{}", host.name, first.name);
                 self.walk.fault(Own::ConfigValue, host.line, what, Some("Keep one of them.".into()));
             }
         }
@@ -89,7 +95,8 @@ impl Reader<'_> {
         let Some(f) = self.walk.fields(node, "trust", &known) else { return Trust::default() };
         let signers_needed = f.get("signers-needed").and_then(|n| {
             let form = "a whole number from 1 to 8";
-            self.walk.value(n, "trust.signers-needed", form, |t| t.parse().ok().filter(|n| (1..=8).contains(n)))
+            self.walk
+                .value(n, "trust.signers-needed", form, |t| t.parse().ok().filter(|n| (1..=8).contains(n)))
         });
         Trust {
             allowed_signers: self.path(&f, "allowed-signers"),
@@ -117,7 +124,10 @@ impl Reader<'_> {
         let Some(f) = self.walk.fields(node, "defaults", &known) else { return HostDefaults::default() };
         HostDefaults {
             ssh: f.get("ssh").map(|n| read_defaults(&mut self.walk, n, self.base)).unwrap_or_default(),
-            admin: f.get("admin").map(|n| self.admin(n, "defaults.admin", &Admin::default())).unwrap_or_default(),
+            admin: f
+                .get("admin")
+                .map(|n| self.admin(n, "defaults.admin", &Admin::default()))
+                .unwrap_or_default(),
             vars: f.get("vars").map(|n| self.vars(n, "defaults.vars")).unwrap_or_default(),
             envelope: f.get("envelope").and_then(|n| self.envelope(n, "defaults.envelope")),
         }
@@ -132,7 +142,12 @@ impl Reader<'_> {
             if let Some(end) = read_endpoint(&mut self.walk, &e.value, (&e.key, &at), &defaults, self.base) {
                 if !end.via.is_empty() {
                     let fix = "List the whole chain in the host's via, first hop first.";
-                    self.walk.fault(Own::ConfigKey, e.line, format!("{at} has a via of its own"), Some(fix.into()));
+                    self.walk.fault(
+                        Own::ConfigKey,
+                        e.line,
+                        format!("{at} has a via of its own"),
+                        Some(fix.into()),
+                    );
                 }
                 out.insert(e.key.clone(), end);
             }
@@ -212,14 +227,20 @@ impl Reader<'_> {
     fn labels(&mut self, node: &Node, at: &str) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         for e in self.walk.entries(node, at).unwrap_or_default() {
-            let word = |t: &str| !t.is_empty() && t.len() <= 63 && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b));
+            let word = |t: &str| {
+                !t.is_empty()
+                    && t.len() <= 63
+                    && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
+            };
             if !word(&e.key) {
                 let fix = Some("Use letters, digits, `.`, `_`, `/`, `-`.".into());
                 self.walk.fault(Own::ConfigValue, e.line, format!("{at} has the label {:?}", e.key), fix);
                 continue;
             }
             let form = "1 to 63 letters, digits, `.`, `_`, `/`, `-`";
-            let value = self.walk.value(&e.value, &format!("{at}.{}", e.key), form, |t| word(t).then(|| t.to_owned()));
+            let value = self
+                .walk
+                .value(&e.value, &format!("{at}.{}", e.key), form, |t| word(t).then(|| t.to_owned()));
             out.extend(value.map(|v| (e.key.clone(), v)));
         }
         out
@@ -242,7 +263,9 @@ impl Reader<'_> {
                 }
                 _ => {
                     let form = "one line of text";
-                    let value = self.walk.value(&e.value, &at, form, |t| (!t.contains(['\0', '\n', '\r'])).then(|| t.to_owned()));
+                    let value = self.walk.value(&e.value, &at, form, |t| {
+                        (!t.contains(['\0', '\n', '\r'])).then(|| t.to_owned())
+                    });
                     value.map(VarSource::Plain)
                 }
             };
@@ -288,9 +311,15 @@ mod tests {
         .unwrap();
         let host = inv.host("edge-1").unwrap();
         assert_eq!(host.ssh.user, "pool");
-        assert_eq!(host.ssh.identities[0], endpoint::Identity::File { key: "/home/o/.ssh/c".into(), certificate: None });
+        assert_eq!(
+            host.ssh.identities[0],
+            endpoint::Identity::File { key: "/home/o/.ssh/c".into(), certificate: None }
+        );
         assert_eq!(inv.route(host).iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["gate", "edge-1"]);
-        assert_eq!(host.vars.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(), ["MUSTER_A", "MUSTER_B", "MUSTER_T"]);
+        assert_eq!(
+            host.vars.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(),
+            ["MUSTER_A", "MUSTER_B", "MUSTER_T"]
+        );
         assert!(matches!(&host.vars[2].value, VarValue::SecretFile(p) if p == Path::new("fleet/tok")));
         assert_eq!(host.exec_mode, ExecMode::Verified);
         assert_eq!(inv.host("old").unwrap().exec_mode, ExecMode::Raw);
@@ -302,16 +331,43 @@ mod tests {
     fn every_fault_with_its_line_and_the_nearest_key() {
         for (text, wants) in [
             ("host: {}\n", vec![":1: unknown key \"host\" in the inventory. Did you mean \"hosts\"?"]),
-            ("hosts:\n  a:\n    ssh: {adress: b, prot: 1}\n", vec![":3: unknown key \"adress\" in hosts.a.ssh. Did you mean \"address\"?", ":3: unknown key \"prot\"", ":3: hosts.a.ssh has no \"address\""]),
+            (
+                "hosts:\n  a:\n    ssh: {adress: b, prot: 1}\n",
+                vec![
+                    ":3: unknown key \"adress\" in hosts.a.ssh. Did you mean \"address\"?",
+                    ":3: unknown key \"prot\"",
+                    ":3: hosts.a.ssh has no \"address\"",
+                ],
+            ),
             ("hosts:\n  A_b: {ssh: {address: a}}\n", vec![":2: host name \"A_b\""]),
-            ("hosts:\n  a: {ssh: {address: root@b, port: 0, user: \"x y\"}}\n", vec![":2: hosts.a.ssh.address is \"root@b\"", ":2: hosts.a.ssh.user", ":2: hosts.a.ssh.port is \"0\""]),
+            (
+                "hosts:\n  a: {ssh: {address: root@b, port: 0, user: \"x y\"}}\n",
+                vec![
+                    ":2: hosts.a.ssh.address is \"root@b\"",
+                    ":2: hosts.a.ssh.user",
+                    ":2: hosts.a.ssh.port is \"0\"",
+                ],
+            ),
             ("hosts:\n  a: {ssh: {address: b, host-key: \"SHA256:zz\"}}\n", vec![":2: hosts.a.ssh.host-key"]),
-            ("hosts:\n  a: {ssh: {address: b, via: gate}}\n", vec![":2: hosts.a.ssh.via names the bastion \"gate\""]),
-            ("hosts:\n  a: {ssh: {address: b}}\n  c: {ssh: {address: b}}\n", vec![":3: hosts.c is at the same address and port as hosts.a"]),
+            (
+                "hosts:\n  a: {ssh: {address: b, via: gate}}\n",
+                vec![":2: hosts.a.ssh.via names the bastion \"gate\""],
+            ),
+            (
+                "hosts:\n  a: {ssh: {address: b}}\n  c: {ssh: {address: b}}\n",
+                vec![":3: hosts.c is at the same address and port as hosts.a"],
+            ),
             ("hosts:\n  a: {ssh: {address: b}, exec-mode: Raw}\n", vec![":2: hosts.a.exec-mode is \"Raw\""]),
             ("defaults: {exec-mode: raw}\n", vec![":1: unknown key \"exec-mode\" in defaults"]),
             ("hosts:\n  a: {ssh: {address: b}, api: {port: 1}}\n", vec![":2: hosts.a.api is reserved"]),
-            ("hosts:\n  a: {ssh: {address: b}, vars: {PATH: x, MUSTER_A: {file: x}}}\n", vec![":2: hosts.a.vars has the name \"PATH\"", ":2: unknown key \"file\"", ":2: hosts.a.vars.MUSTER_A has no \"secret-file\""]),
+            (
+                "hosts:\n  a: {ssh: {address: b}, vars: {PATH: x, MUSTER_A: {file: x}}}\n",
+                vec![
+                    ":2: hosts.a.vars has the name \"PATH\"",
+                    ":2: unknown key \"file\"",
+                    ":2: hosts.a.vars.MUSTER_A has no \"secret-file\"",
+                ],
+            ),
             ("bastions:\n  g: {address: a, via: h}\n", vec![":2: bastions.g has a via of its own"]),
             ("signing: {key: a, agent: b}\n", vec![":1: signing names no one key"]),
             ("muster-inventory: 2\n", vec![":1: muster-inventory is \"2\""]),

@@ -34,7 +34,8 @@ impl std::str::FromStr for Selector {
         let mut out = Vec::new();
         for part in text.split(',') {
             let word = |t: &str| {
-                let good = !t.is_empty() && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b));
+                let good =
+                    !t.is_empty() && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b));
                 if good { Ok(t.to_owned()) } else { Err(format!("{part:?} is not a condition")) }
             };
             let part = part.trim();
@@ -117,8 +118,15 @@ mod tests {
     #[test]
     fn selectors() {
         for (text, want) in [
-            ("pool=edge", "ab"), ("pool!=edge", "c"), ("site", "ac"), ("!site", "b"), ("site=x", "a"),
-            ("pool=edge,!site", "b"), ("name=c", "c"), ("site==y", "c"), ("pool=edge,pool=gpu", "b"),
+            ("pool=edge", "ab"),
+            ("pool!=edge", "c"),
+            ("site", "ac"),
+            ("!site", "b"),
+            ("site=x", "a"),
+            ("pool=edge,!site", "b"),
+            ("name=c", "c"),
+            ("site==y", "c"),
+            ("pool=edge,pool=gpu", "b"),
         ] {
             let selection = Selection { selector: Some(text.parse().unwrap()), ..Selection::default() };
             assert_eq!(names(&selection).unwrap(), want, "{text}");

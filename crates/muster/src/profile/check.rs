@@ -122,14 +122,17 @@ fn open(file: &Path, line: usize, name: &str) -> Remark {
         place: Place::line(file, line),
         code: Own::OpenParameter.into(),
         severity: Severity::Error,
-        what: format!("{name} is left to whoever sends it: a stolen controller key could name its own server there"),
+        what: format!(
+            "{name} is left to whoever sends it: a stolen controller key could name its own server there"
+        ),
         fix: format!("Put {name} under values:, or accept it with --accept-open {name}."),
     }
 }
 
 fn manifest(folder: &Folder, out: &mut Vec<Remark>) {
     let m = &folder.manifest;
-    let mut add = |line, rule, detail: String| out.push(Remark::rule(&m.file, &Finding { line, rule, detail }));
+    let mut add =
+        |line, rule, detail: String| out.push(Remark::rule(&m.file, &Finding { line, rule, detail }));
     for p in m.params.iter().filter(|p| pattern::is_wide(&p.pattern)) {
         add(p.line, Rule::WidePattern, format!("{} `{}`", p.name, p.pattern));
     }
@@ -146,7 +149,12 @@ fn manifest(folder: &Folder, out: &mut Vec<Remark>) {
 }
 
 /// What to say about the intents that would be signed, beside what was signed before.
-pub fn drafts(folder: &Folder, drafts: &[Draft], before: &[signed::SignedPhase], now: UtcTime) -> Vec<Remark> {
+pub fn drafts(
+    folder: &Folder,
+    drafts: &[Draft],
+    before: &[signed::SignedPhase],
+    now: UtcTime,
+) -> Vec<Remark> {
     let file = &folder.manifest.file;
     let mut out = Vec::new();
     let mut add = |rule, detail: String| out.push(Remark::rule(file, &Finding { line: 0, rule, detail }));
@@ -157,7 +165,9 @@ pub fn drafts(folder: &Folder, drafts: &[Draft], before: &[signed::SignedPhase],
     }
     let Some(last) = before.iter().map(|s| s.intent.epoch()).max() else { return out };
     let changed = drafts.iter().any(|d| {
-        before.iter().any(|s| s.intent.phase() == d.phase && s.intent.script_sha256() != d.script_sha256.as_ref())
+        before
+            .iter()
+            .any(|s| s.intent.phase() == d.phase && s.intent.script_sha256() != d.script_sha256.as_ref())
     });
     if changed && first.epoch == last {
         add(Rule::EpochSame, format!("epoch {last}"));
@@ -166,7 +176,10 @@ pub fn drafts(folder: &Folder, drafts: &[Draft], before: &[signed::SignedPhase],
         add(Rule::EpochJump, format!("from {last} to {}", first.epoch));
     }
     let refused = if first.epoch < last {
-        Some(format!("epoch {} is below {last}, which was signed before: hosts that took that refuse this", first.epoch))
+        Some(format!(
+            "epoch {} is below {last}, which was signed before: hosts that took that refuse this",
+            first.epoch
+        ))
     } else if first.epoch > last.saturating_add(MAX_STEP) {
         Some(format!("epoch {} is more than {MAX_STEP} above {last}, which was signed before", first.epoch))
     } else {

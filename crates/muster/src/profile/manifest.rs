@@ -139,7 +139,12 @@ impl Manifest {
         for p in &params {
             if let Some(v) = values.iter().find(|v| v.name == p.name) {
                 let what = format!("{} is a parameter here and a value on line {}", p.name, v.line);
-                walk.fault(Own::ConfigValue, p.line, what, Some("Keep one: a signed value cannot be sent.".into()));
+                walk.fault(
+                    Own::ConfigValue,
+                    p.line,
+                    what,
+                    Some("Keep one: a signed value cannot be sent.".into()),
+                );
             }
         }
         let phases = top.get("phases").map(|n| read_phases(walk, n)).unwrap_or_default();
@@ -183,7 +188,12 @@ fn read_targets(walk: &mut Walk<'_>, top: &Fields<'_>) -> (Vec<Target>, usize) {
         targets.extend(walk.value(item, "targets", form, parse_target));
     }
     if targets.contains(&Target::Any) && targets.len() > 1 {
-        walk.fault(Own::ConfigValue, node.line, "targets has \"*\" beside others", Some("Let it stand alone.".into()));
+        walk.fault(
+            Own::ConfigValue,
+            node.line,
+            "targets has \"*\" beside others",
+            Some("Let it stand alone.".into()),
+        );
     }
     if targets.is_empty() {
         walk.fault(Own::ConfigMissing, node.line, "targets names nobody", Some(format!("Write {form}.")));
@@ -201,7 +211,9 @@ fn read_validity(walk: &mut Walk<'_>, top: &Fields<'_>) -> Validity {
     let validity = Validity {
         not_before: time(walk, "not-before"),
         not_after: time(walk, "not-after"),
-        length: top.get("validity").and_then(|n| walk.value(n, "validity", "a duration such as 30d or 12h", duration)),
+        length: top
+            .get("validity")
+            .and_then(|n| walk.value(n, "validity", "a duration such as 30d or 12h", duration)),
     };
     if let (Some(node), Some(_)) = (top.get("validity"), validity.not_after) {
         let fix = Some("Keep one of them.".into());
@@ -212,10 +224,12 @@ fn read_validity(walk: &mut Walk<'_>, top: &Fields<'_>) -> Validity {
 
 fn read_name(walk: &mut Walk<'_>, name: &str, line: usize) -> bool {
     let rest = name.strip_prefix("MUSTER_").or_else(|| name.strip_prefix("KPSSH_")).unwrap_or_default();
-    let form = (1..=120).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let form =
+        (1..=120).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let taken = matches!(name, "MUSTER_RUN_ID" | "MUSTER_PHASE" | "MUSTER_PROFILE");
     if !form || taken || !is_carried(name) {
-        let why = if taken { "is set by the shim itself" } else { "is not a name that an envelope can carry" };
+        let why =
+            if taken { "is set by the shim itself" } else { "is not a name that an envelope can carry" };
         let fix = "Use MUSTER_ or KPSSH_ and up to 120 letters, digits and underscores.";
         walk.fault(Own::ConfigValue, line, format!("{name:?} {why}"), Some(fix.into()));
         return false;
@@ -244,7 +258,9 @@ fn read_values(walk: &mut Walk<'_>, node: &Node, folder: &Path) -> Vec<Value> {
         let at = format!("values.{}", e.key);
         let (bytes, phases) = match &e.value.kind {
             Kind::Map(_) => {
-                let Some(f) = walk.fields(&e.value, &at, &["value", "file", "encode", "phases"]) else { continue };
+                let Some(f) = walk.fields(&e.value, &at, &["value", "file", "encode", "phases"]) else {
+                    continue;
+                };
                 (long_value(walk, &f, folder), read_phase_list(walk, &f))
             }
             _ => (walk.text(&e.value, &at).map(String::into_bytes), None),
@@ -252,7 +268,8 @@ fn read_values(walk: &mut Walk<'_>, node: &Node, folder: &Path) -> Vec<Value> {
         let Some(bytes) = bytes else { continue };
         if bytes.len() > MAX_VALUE || bytes.iter().any(|b| matches!(b, 0 | b'\n')) {
             let what = format!("{at} is over {MAX_VALUE} bytes or holds a NUL or a line feed");
-            let fix = "For a file of several lines write {file: NAME, encode: base64} and decode it in the script.";
+            let fix =
+                "For a file of several lines write {file: NAME, encode: base64} and decode it in the script.";
             walk.fault(Own::ConfigValue, e.line, what, Some(fix.into()));
             continue;
         }
@@ -269,7 +286,12 @@ fn long_value(walk: &mut Walk<'_>, f: &Fields<'_>, folder: &Path) -> Option<Vec<
             match files::read(&folder.join(&name), MAX_VALUE) {
                 Ok(bytes) => bytes,
                 Err(fault) => {
-                    walk.fault(Own::ConfigValue, file.line, fault.to_string(), Some("Check the path.".into()));
+                    walk.fault(
+                        Own::ConfigValue,
+                        file.line,
+                        fault.to_string(),
+                        Some("Check the path.".into()),
+                    );
                     return None;
                 }
             }
@@ -281,7 +303,9 @@ fn long_value(walk: &mut Walk<'_>, f: &Fields<'_>, folder: &Path) -> Option<Vec<
         }
     };
     let encode = match f.get("encode") {
-        Some(n) => walk.value(n, &f.at("encode"), "base64, or leave it out", |t| (t == "base64").then_some(true))?,
+        Some(n) => {
+            walk.value(n, &f.at("encode"), "base64, or leave it out", |t| (t == "base64").then_some(true))?
+        }
         None => false,
     };
     if encode {
@@ -300,9 +324,13 @@ fn read_params(walk: &mut Walk<'_>, node: &Node) -> Vec<Param> {
         let at = format!("params.{}", e.key);
         let (pattern, optional, phases) = match &e.value.kind {
             Kind::Map(_) => {
-                let Some(f) = walk.fields(&e.value, &at, &["pattern", "optional", "phases"]) else { continue };
-                let pattern = f.need(walk, "pattern", "a pattern").and_then(|n| walk.text(n, &f.at("pattern")));
-                let optional = f.get("optional").and_then(|n| walk.flag(n, &f.at("optional"))).unwrap_or(false);
+                let Some(f) = walk.fields(&e.value, &at, &["pattern", "optional", "phases"]) else {
+                    continue;
+                };
+                let pattern =
+                    f.need(walk, "pattern", "a pattern").and_then(|n| walk.text(n, &f.at("pattern")));
+                let optional =
+                    f.get("optional").and_then(|n| walk.flag(n, &f.at("optional"))).unwrap_or(false);
                 (pattern, optional, read_phase_list(walk, &f))
             }
             _ => (walk.text(&e.value, &at), false, None),
@@ -323,7 +351,8 @@ fn read_phases(walk: &mut Walk<'_>, node: &Node) -> Vec<PhaseEntry> {
     for e in walk.entries(node, "phases").unwrap_or_default() {
         let Some(phase) = scripted(&e.key) else {
             let near = yaml::nearest(&e.key, Phase::SCRIPTED.iter().map(|p| p.as_str()));
-            let fix = near.map_or("Known: install, join, leave, uninstall.".into(), |n| format!("Did you mean {n:?}?"));
+            let fix = near
+                .map_or("Known: install, join, leave, uninstall.".into(), |n| format!("Did you mean {n:?}?"));
             walk.fault(Own::ConfigKey, e.line, format!("unknown phase {:?}", e.key), Some(fix));
             continue;
         };
@@ -374,19 +403,50 @@ mod tests {
     #[test]
     fn every_fault_with_its_line() {
         for (text, wants) in [
-            ("profil: x\ntargets: \"*\"\n", vec!["p/profile.yaml:1: unknown key \"profil\"", "p/profile.yaml:1: the profile has no \"profile\""]),
+            (
+                "profil: x\ntargets: \"*\"\n",
+                vec![
+                    "p/profile.yaml:1: unknown key \"profil\"",
+                    "p/profile.yaml:1: the profile has no \"profile\"",
+                ],
+            ),
             ("profile: A b\ntargets: \"*\"\n", vec!["p/profile.yaml:1: profile: profile name \"A b\""]),
-            ("profile: a\nepoch: 007\ntargets: []\n", vec![":2: epoch is \"007\"", ":3: targets names nobody"]),
+            (
+                "profile: a\nepoch: 007\ntargets: []\n",
+                vec![":2: epoch is \"007\"", ":3: targets names nobody"],
+            ),
             ("profile: a\ntargets: [\"*\", pool=a]\n", vec![":2: targets has \"*\" beside others"]),
             ("profile: a\ntargets: [edge]\n", vec![":2: targets is \"edge\"", ":2: targets names nobody"]),
             ("profile: a\ntargets: \"*\"\nvalidity: 30\n", vec![":3: validity is \"30\""]),
-            ("profile: a\ntargets: \"*\"\nvalidity: 1d\nnot-after: 2030-01-01T00:00:00Z\n", vec![":3: both validity"]),
-            ("profile: a\ntargets: \"*\"\nvalues:\n  PATH: x\n  MUSTER_PHASE: x\n", vec![":4: \"PATH\" is not", ":5: \"MUSTER_PHASE\" is set"]),
-            ("profile: a\ntargets: \"*\"\nvalues:\n  MUSTER_A: {file: no/such}\n", vec![":4: cannot read p/no/such"]),
-            ("profile: a\ntargets: \"*\"\nvalues:\n  MUSTER_A: |\n    a\n    b\n", vec![":4: values.MUSTER_A is over"]),
+            (
+                "profile: a\ntargets: \"*\"\nvalidity: 1d\nnot-after: 2030-01-01T00:00:00Z\n",
+                vec![":3: both validity"],
+            ),
+            (
+                "profile: a\ntargets: \"*\"\nvalues:\n  PATH: x\n  MUSTER_PHASE: x\n",
+                vec![":4: \"PATH\" is not", ":5: \"MUSTER_PHASE\" is set"],
+            ),
+            (
+                "profile: a\ntargets: \"*\"\nvalues:\n  MUSTER_A: {file: no/such}\n",
+                vec![":4: cannot read p/no/such"],
+            ),
+            (
+                "profile: a\ntargets: \"*\"\nvalues:\n  MUSTER_A: |\n    a\n    b\n",
+                vec![":4: values.MUSTER_A is over"],
+            ),
             ("profile: a\ntargets: \"*\"\nparams:\n  MUSTER_A: \"a)|(b\"\n", vec![":4: params.MUSTER_A: "]),
-            ("profile: a\ntargets: \"*\"\nvalues: {MUSTER_A: x}\nparams: {MUSTER_A: x}\n", vec![":4: MUSTER_A is a parameter here and a value on line 3"]),
-            ("profile: a\ntargets: \"*\"\nphases:\n  jion: {}\n  join: {deadline: 2d, on-disconnect: no}\n", vec![":4: unknown phase \"jion\"", ":5: phases.join.deadline", ":5: phases.join.on-disconnect"]),
+            (
+                "profile: a\ntargets: \"*\"\nvalues: {MUSTER_A: x}\nparams: {MUSTER_A: x}\n",
+                vec![":4: MUSTER_A is a parameter here and a value on line 3"],
+            ),
+            (
+                "profile: a\ntargets: \"*\"\nphases:\n  jion: {}\n  join: {deadline: 2d, on-disconnect: no}\n",
+                vec![
+                    ":4: unknown phase \"jion\"",
+                    ":5: phases.join.deadline",
+                    ":5: phases.join.on-disconnect",
+                ],
+            ),
             ("- a\n", vec![":1: the profile is a list"]),
         ] {
             let got = parse(text).unwrap_err();

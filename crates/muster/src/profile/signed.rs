@@ -106,8 +106,9 @@ pub fn read_intent(file: &Path) -> Result<(Vec<u8>, Intent), Fault> {
 /// Reads a signature's file.
 pub fn read_signature(file: &Path) -> Result<SigFile, Fault> {
     let armoured = files::read_text(file, MAX_SIGNATURE)?;
-    let signature = SshSig::parse_armored(armoured.as_bytes())
-        .map_err(|r| Fault::new(r.reason, format!("the signature is not usable: {}", r.detail)).at(file, 0))?;
+    let signature = SshSig::parse_armored(armoured.as_bytes()).map_err(|r| {
+        Fault::new(r.reason, format!("the signature is not usable: {}", r.detail)).at(file, 0)
+    })?;
     Ok(SigFile { file: file.to_owned(), armoured, signature })
 }
 
@@ -123,7 +124,8 @@ pub fn write_all(folder: &Path, phases: &[(Phase, String, Vec<String>)]) -> Resu
             files::write_new(&signature_file(&new, *phase, i + 1), s.as_bytes(), 0o644)
         })
     });
-    let done = written.and_then(|()| files::sync_folder(&new)).and_then(|()| files::swap_folder(&new, &place));
+    let done =
+        written.and_then(|()| files::sync_folder(&new)).and_then(|()| files::swap_folder(&new, &place));
     if done.is_err() {
         let _ = std::fs::remove_dir_all(&new);
     }

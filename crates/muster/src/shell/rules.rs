@@ -94,7 +94,9 @@ pub fn read_names(script: &[u8]) -> BTreeMap<String, (usize, bool)> {
     let mut out: BTreeMap<String, (usize, bool)> = BTreeMap::new();
     let Ok(tokens) = token::tokens(script) else { return plain_names(script) };
     each_part(&tokens, &mut |part| match part {
-        Part::Param { name, guarded, line, .. } if is_carried(name) && !ALWAYS_SET.contains(&name.as_str()) => {
+        Part::Param { name, guarded, line, .. }
+            if is_carried(name) && !ALWAYS_SET.contains(&name.as_str()) =>
+        {
             let entry = out.entry(name.clone()).or_insert((*line, *guarded));
             entry.1 &= *guarded;
         }
@@ -161,7 +163,9 @@ pub fn script(bytes: &[u8]) -> Vec<Finding> {
         }
     }
     let allowed = allowed_by_comment(bytes);
-    found.retain(|f| f.rule.severity() == Severity::Error || !allowed.contains(&(f.line, f.rule.code().to_owned())));
+    found.retain(|f| {
+        f.rule.severity() == Severity::Error || !allowed.contains(&(f.line, f.rule.code().to_owned()))
+    });
     found.sort();
     found.dedup();
     found
@@ -217,8 +221,8 @@ const INTERPRETERS: [&str; 5] = ["python", "python3", "perl", "ruby", "node"];
 const FETCHERS: [&str; 4] = ["curl", "wget", "fetch", "aria2c"];
 /// Commands of bash itself: their arguments are on no process's command line.
 const BUILTINS: [&str; 23] = [
-    "echo", "printf", "test", "[", "[[", ":", "export", "local", "readonly", "declare", "typeset", "unset", "read",
-    "return", "exit", "set", "shift", "let", "eval", "for", "select", "cd", "true",
+    "echo", "printf", "test", "[", "[[", ":", "export", "local", "readonly", "declare", "typeset", "unset",
+    "read", "return", "exit", "set", "shift", "let", "eval", "for", "select", "cd", "true",
 ];
 
 impl Look<'_> {
@@ -234,7 +238,10 @@ impl Look<'_> {
             }
             let words: Vec<String> = c.words.iter().skip(1).filter_map(Word::literal).collect();
             for (i, w) in words.iter().enumerate() {
-                let follows_o = i.checked_sub(1).and_then(|k| words.get(k)).is_some_and(|k| k.starts_with('-') && k.ends_with('o'));
+                let follows_o = i
+                    .checked_sub(1)
+                    .and_then(|k| words.get(k))
+                    .is_some_and(|k| k.starts_with('-') && k.ends_with('o'));
                 e |= (w.starts_with('-') && w.contains('e')) || (follows_o && w == "errexit");
                 u |= (w.starts_with('-') && w.contains('u')) || (follows_o && w == "nounset");
                 p |= follows_o && w == "pipefail";
@@ -278,7 +285,10 @@ impl Look<'_> {
         }
         if head == "set" {
             let words: Vec<String> = real.iter().skip(1).filter_map(Word::literal).collect();
-            if words.iter().any(|w| w == "xtrace" || (w.starts_with('-') && !w.starts_with("--") && w.contains('x'))) {
+            if words
+                .iter()
+                .any(|w| w == "xtrace" || (w.starts_with('-') && !w.starts_with("--") && w.contains('x')))
+            {
                 self.add(c.line, Rule::Xtrace, "");
             }
         }
@@ -290,18 +300,30 @@ impl Look<'_> {
         if head == "eval" {
             self.add(c.line, Rule::Eval, "`eval`");
         }
-        let dash_c = is_shell && real.iter().skip(1).any(|w| w.literal().is_some_and(|t| t.starts_with('-') && t.contains('c')));
-        if dash_c || matches!(head, "trap" | "source" | "." | "awk" | "sed" | "ssh" | "xargs" | "su" | "watch") {
+        let dash_c = is_shell
+            && real
+                .iter()
+                .skip(1)
+                .any(|w| w.literal().is_some_and(|t| t.starts_with('-') && t.contains('c')));
+        if dash_c
+            || matches!(head, "trap" | "source" | "." | "awk" | "sed" | "ssh" | "xargs" | "su" | "watch")
+        {
             let at = real.iter().skip(1);
             for name in at.clone().flat_map(carried_in) {
-                if dash_c || matches!(head, "trap" | "source" | "." | "su" | "watch") || in_program(real, &name) {
+                if dash_c
+                    || matches!(head, "trap" | "source" | "." | "su" | "watch")
+                    || in_program(real, &name)
+                {
                     self.add(c.line, Rule::Eval, format!("${name} in what `{head}` runs"));
                 }
             }
         }
         if is_shell || head == "source" || head == "." || head == "eval" {
             let words = real.iter().skip(1).chain(&c.redirects);
-            for tokens in words.flat_map(|w| &w.parts).filter_map(|p| if let Part::Commands { tokens, .. } = p { Some(tokens) } else { None }) {
+            for tokens in words
+                .flat_map(|w| &w.parts)
+                .filter_map(|p| if let Part::Commands { tokens, .. } = p { Some(tokens) } else { None })
+            {
                 for inner in syntax::commands(tokens) {
                     if inner.name().is_some_and(|n| FETCHERS.contains(&n.as_str())) {
                         self.add(c.line, Rule::CurlPipeShell, format!("`{head}` of a fetch"));
@@ -311,7 +333,9 @@ impl Look<'_> {
         }
         if head == "let" {
             let texts: Vec<String> = real.iter().skip(1).filter_map(Word::literal).collect();
-            for name in texts.iter().flat_map(|t| t.split(|ch: char| !(ch.is_ascii_alphanumeric() || ch == '_'))) {
+            for name in
+                texts.iter().flat_map(|t| t.split(|ch: char| !(ch.is_ascii_alphanumeric() || ch == '_')))
+            {
                 if is_carried(name) {
                     self.add(c.line, Rule::Arithmetic, format!("${name}"));
                 }
@@ -385,7 +409,9 @@ impl Look<'_> {
         for part in &w.parts {
             if let Part::Param { name, line, .. } = part
                 && is_carried(name)
-                && ["_TOKEN", "_SECRET", "_PASSWORD", "_PASSPHRASE", "_PRIVATE_KEY"].iter().any(|s| name.ends_with(s))
+                && ["_TOKEN", "_SECRET", "_PASSWORD", "_PASSPHRASE", "_PRIVATE_KEY"]
+                    .iter()
+                    .any(|s| name.ends_with(s))
             {
                 self.add(*line, Rule::SecretArgv, format!("${name} as an argument of `{head}`"));
             }
@@ -411,7 +437,10 @@ fn carried_in(word: &Word) -> Vec<String> {
 fn in_program(real: &[Word], name: &str) -> bool {
     real.iter().skip(1).any(|w| {
         let has = carried_in(w).iter().any(|n| n == name);
-        let braces = w.parts.iter().any(|p| matches!(p, Part::Text { text, .. } if text.contains(['{', ';', '/', '|'])));
+        let braces = w
+            .parts
+            .iter()
+            .any(|p| matches!(p, Part::Text { text, .. } if text.contains(['{', ';', '/', '|'])));
         has && braces && !w.prefix().starts_with('-') && !syntax::is_assignment(w)
     })
 }

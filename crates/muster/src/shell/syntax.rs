@@ -50,7 +50,19 @@ impl Command {
             let Some((head, tail)) = rest.split_first() else { return rest };
             let name = head.literal().unwrap_or_default();
             let name = name.rsplit('/').next().unwrap_or_default();
-            if !matches!(name, "sudo" | "env" | "exec" | "command" | "builtin" | "nice" | "nohup" | "setsid" | "time" | "doas") {
+            if !matches!(
+                name,
+                "sudo"
+                    | "env"
+                    | "exec"
+                    | "command"
+                    | "builtin"
+                    | "nice"
+                    | "nohup"
+                    | "setsid"
+                    | "time"
+                    | "doas"
+            ) {
                 return rest;
             }
             let skip = tail.iter().take_while(|w| w.prefix().starts_with('-') || is_assignment(w)).count();
@@ -91,7 +103,8 @@ fn fresh(line: usize, depth: usize) -> Command {
 }
 
 fn collect(tokens: &[Token], depth: usize, out: &mut Vec<Command>) {
-    let mut state = State { now: fresh(0, depth), redirect: false, in_test: false, patterns: 0, head: Head::None };
+    let mut state =
+        State { now: fresh(0, depth), redirect: false, in_test: false, patterns: 0, head: Head::None };
     for token in tokens {
         match token {
             Token::Newline { .. } => state.end(out, depth, ""),
@@ -185,7 +198,13 @@ impl State {
             }
             "<" | ">" | ">>" | ">|" | "<>" | "<&" | ">&" | "&>" | "&>>" | "<<<" | "<<" | "<<-" => {
                 // A file descriptor number before the operator is not an argument.
-                if self.now.words.last().and_then(Word::bare).is_some_and(|w| w.bytes().all(|b| b.is_ascii_digit())) {
+                if self
+                    .now
+                    .words
+                    .last()
+                    .and_then(Word::bare)
+                    .is_some_and(|w| w.bytes().all(|b| b.is_ascii_digit()))
+                {
                     self.now.words.pop();
                 }
                 self.redirect = true;
@@ -247,8 +266,8 @@ impl State {
     fn reserved(&mut self, bare: Option<&str>) -> bool {
         match bare {
             Some(
-                "if" | "then" | "else" | "elif" | "while" | "until" | "do" | "!" | "{" | "}" | "fi" | "done" | "esac"
-                | "time",
+                "if" | "then" | "else" | "elif" | "while" | "until" | "do" | "!" | "{" | "}" | "fi" | "done"
+                | "esac" | "time",
             ) => {
                 self.now.line = 0;
                 true

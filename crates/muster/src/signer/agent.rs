@@ -5,8 +5,9 @@
 use super::Named;
 use crate::codes::Own;
 use crate::fault::Fault;
+use muster_signing::key::{self, KeyKind, PublicKey};
 use muster_signing::sign::{SignFault, Signer};
-use ssh_key::{HashAlg, PublicKey, public::KeyData};
+use muster_signing::sshsig::SignerKey;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,10 @@ impl Agent {
     pub fn at(socket: Option<&Path>) -> Result<Self, Fault> {
         match socket {
             Some(s) if !s.as_os_str().is_empty() => Ok(Self { socket: s.to_owned() }),
-            _ => Err(Fault::new(Own::AgentUnreachable, "no SSH agent is known").why("SSH_AUTH_SOCK is not set")),
+            _ => {
+                Err(Fault::new(Own::AgentUnreachable, "no SSH agent is known")
+                    .why("SSH_AUTH_SOCK is not set"))
+            }
         }
     }
 
@@ -67,7 +71,11 @@ impl Agent {
     /// The keys that the agent holds.
     pub fn identities(&self) -> Result<Vec<Identity>, Fault> {
         let broken = |why: String| {
-            Fault::new(Own::AgentUnreachable, format!("the agent at {} does not answer", self.socket.display())).why(why)
+            Fault::new(
+                Own::AgentUnreachable,
+                format!("the agent at {} does not answer", self.socket.display()),
+            )
+            .why(why)
         };
         let body = self.ask(&[REQUEST_IDENTITIES]).map_err(|e| broken(e.to_string()))?;
         parse_identities(&body).ok_or_else(|| broken("it did not list its keys".into()))
@@ -76,57 +84,44 @@ impl Agent {
     /// Finds a key by `SHA256:…`, by comment, or by the blob of a public key.
     pub fn find(&self, wanted: &str, public: Option<&PublicKey>) -> Result<Named, Fault> {
         let held = self.identities()?;
-        let blob = public.and_then(|p| p.to_bytes().ok());
-        let mut hits = held.iter().filter(|i| {
-            let print = fingerprint(&i.blob);
-            blob.as_ref().is_some_and(|b| *b == i.blob)
-                || (public.is_none() && (print.as_deref() == Some(wanted) || i.comment == wanted))
+        let mut hits = held.iter().filter(|i| match public {
+            Some(p) => p.blob() == i.blob,
+            None => key::fingerprint(&i.blob) == wanted || i.comment == wanted,
         });
         let (hit, more) = (hits.next(), hits.next());
         let Some(hit) = hit else {
-            let list: Vec<String> = held.iter().filter_map(|i| fingerprint(&i.blob)).collect();
-            let why = if list.is_empty() { "it holds no keys".into() } else { format!("it holds {}", list.join(", ")) };
-            return Err(Fault::new(Own::AgentKeyMissing, format!("the agent does not hold {wanted:?}")).why(why));
+            let list: Vec<String> = held.iter().map(|i| key::fingerprint(&i.blob)).collect();
+            let why = if list.is_empty() {
+                "it holds no keys".into()
+            } else {
+                format!("it holds {}", list.join(", "))
+            };
+            return Err(
+                Fault::new(Own::AgentKeyMissing, format!("the agent does not hold {wanted:?}")).why(why)
+            );
         };
         if more.is_some() {
-            return Err(Fault::new(Own::AgentKeyMissing, format!("{wanted:?} names several keys of the agent"))
-                .fix("Name it by its SHA256: fingerprint."));
+            return Err(Fault::new(
+                Own::AgentKeyMissing,
+                format!("{wanted:?} names several keys of the agent"),
+            )
+            .fix("Name it by its SHA256: fingerprint."));
         }
         self.named(&hit.blob)
     }
 
     /// A signer for a blob, which may be a certificate's.
     pub fn named(&self, blob: &[u8]) -> Result<Named, Fault> {
-        let public = key_of(blob)
-            .ok_or_else(|| Fault::new(Own::KeyKind, "the agent's key is of a kind that is not known here"))?;
+        let shown = SignerKey::from_blob(blob).map_err(|e| {
+            Fault::new(Own::KeyKind, "the agent's key cannot be used here").why(e.to_string())
+        })?;
+        let public = shown.key().clone();
         super::check_kind(&public)?;
-        let print = public.fingerprint(HashAlg::Sha256);
-        let signer = Box::new(AgentSigner { agent: self.clone(), blob: blob.to_vec(), rsa: public.key_data().is_rsa() });
-        Ok(Named { public, place: format!("the SSH agent, key {print}"), signer })
+        let place = format!("the SSH agent, key {}", public.fingerprint());
+        let rsa = public.kind() == KeyKind::Rsa;
+        let signer = Box::new(AgentSigner { agent: self.clone(), blob: blob.to_vec(), rsa });
+        Ok(Named { public, place, signer })
     }
-}
-
-/// `SHA256:` of a plain key's blob; `None` for a certificate or an unknown kind.
-pub fn fingerprint(blob: &[u8]) -> Option<String> {
-    Some(key_of(blob)?.fingerprint(HashAlg::Sha256).to_string())
-}
-
-fn key_of(blob: &[u8]) -> Option<PublicKey> {
-    if is_certificate(blob) {
-        let certificate = ssh_key::Certificate::from_bytes(blob).ok()?;
-        return Some(PublicKey::from(certificate.public_key().clone()));
-    }
-    KeyData::try_from(blob_reader(blob)?).ok().map(PublicKey::from)
-}
-
-/// A plain key's blob, bounded; nested certificates never reach the parser.
-fn blob_reader(blob: &[u8]) -> Option<&[u8]> {
-    (blob.len() <= super::MAX_KEY_FILE && !is_certificate(blob)).then_some(blob)
-}
-
-fn is_certificate(blob: &[u8]) -> bool {
-    let kind = take_string(&mut { blob }).unwrap_or_default();
-    kind.windows(6).any(|w| w == b"-cert-")
 }
 
 fn take_u32(rest: &mut &[u8]) -> Option<u32> {
@@ -177,10 +172,12 @@ impl Signer for AgentSigner {
         }
         let flags = if self.rsa { FLAG_RSA_SHA2_512 } else { 0 };
         message.extend_from_slice(&flags.to_be_bytes());
-        let body = self.agent.ask(&message).map_err(|e| SignFault(format!("the agent did not answer: {e}")))?;
+        let body =
+            self.agent.ask(&message).map_err(|e| SignFault(format!("the agent did not answer: {e}")))?;
         match body.split_first() {
             Some((&SIGN_RESPONSE, mut rest)) => {
-                let blob = take_string(&mut rest).ok_or(SignFault("the agent's answer is cut short".into()))?;
+                let blob =
+                    take_string(&mut rest).ok_or(SignFault("the agent's answer is cut short".into()))?;
                 Ok(blob.to_vec())
             }
             _ => Err(SignFault("the agent refused; confirm or touch when asked".into())),
@@ -196,8 +193,6 @@ mod tests {
         #[test]
         fn answers_never_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
             let _ = parse_identities(&bytes);
-            let _ = fingerprint(&bytes);
-            let _ = key_of(&bytes);
         }
     }
 

@@ -5,9 +5,10 @@ use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
 use crate::secret::Secret;
-use muster_signing::sign::KeySigner;
+use muster_signing::key::PublicKey;
+use muster_signing::sign::{KeySigner, Signer};
 use ssh_key::private::{Ed25519Keypair, KeypairData};
-use ssh_key::{Cipher, Kdf, LineEnding, PrivateKey, PublicKey};
+use ssh_key::{Cipher, Kdf, LineEnding, PrivateKey};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use zeroize::Zeroizing;
@@ -36,32 +37,43 @@ pub fn open(path: &Path, passphrase: &mut dyn FnMut(&str) -> Result<Secret, Faul
     let key = read(path)?;
     let key = if key.is_encrypted() {
         let secret = passphrase(&format!("Passphrase of {}", path.display()))?;
-        key.decrypt(secret.expose())
-            .map_err(|_| Fault::new(Own::Passphrase, format!("the passphrase does not open {}", path.display())))?
+        key.decrypt(secret.expose()).map_err(|_| {
+            Fault::new(Own::Passphrase, format!("the passphrase does not open {}", path.display()))
+        })?
     } else {
         key
     };
-    let public = PublicKey::from(key.public_key().key_data().clone());
-    let blob = public
-        .to_bytes()
-        .map_err(|_| Fault::new(Own::KeyFile, format!("{} holds a key that cannot be written out", path.display())))?;
-    named(path, &key, public, blob)
+    named(path, &key, None)
 }
 
-/// A signer from an opened key, whose signatures carry `blob`: the key's own, or a certificate of it.
-pub fn named(path: &Path, key: &PrivateKey, public: PublicKey, blob: Vec<u8>) -> Result<Named, Fault> {
-    super::check_kind(&public)?;
+/// A signer from an opened key; its signatures carry the certificate when one is given.
+pub fn named(path: &Path, key: &PrivateKey, certificate: Option<&[u8]>) -> Result<Named, Fault> {
     let place = path.display().to_string();
-    let refuse = |why: &str| Fault::new(Own::KeyFile, format!("{place} cannot sign here")).why(why.to_owned());
-    let signer: Box<dyn muster_signing::sign::Signer> = match key.key_data() {
-        KeypairData::Rsa(pair) => Box::new(
-            super::rsa::RsaSigner::new(pair, blob).ok_or_else(|| refuse("its numbers do not form an RSA key"))?,
-        ),
+    let refuse =
+        |why: &str| Fault::new(Own::KeyFile, format!("{place} cannot sign here")).why(why.to_owned());
+    let blob = key.public_key().to_bytes().map_err(|_| refuse("its public half cannot be written out"))?;
+    let public = PublicKey::from_blob(&blob).map_err(|e| refuse(&e.to_string()))?;
+    super::check_kind(&public)?;
+    let signer: Box<dyn Signer> = match key.key_data() {
+        KeypairData::Rsa(pair) => {
+            let shown = certificate.map_or(blob, <[u8]>::to_vec);
+            Box::new(
+                super::rsa::RsaSigner::new(pair, shown)
+                    .ok_or_else(|| refuse("its numbers do not form an RSA key"))?,
+            )
+        }
         KeypairData::SkEd25519(_) | KeypairData::SkEcdsaSha2NistP256(_) => {
             return Err(refuse("its private half is in a token")
                 .fix(format!("Add it to your agent with ssh-add {place}, then sign with --signer-agent.")));
         }
-        _ => Box::new(KeySigner::new(key.clone(), blob).map_err(|f| refuse(&f.0))?),
+        _ => {
+            let plain = KeySigner::from_key(key.clone()).map_err(|f| refuse(&f.0))?;
+            let signer = match certificate {
+                Some(blob) => plain.with_certificate(blob),
+                None => Ok(plain),
+            };
+            Box::new(signer.map_err(|f| refuse(&f.0))?)
+        }
     };
     Ok(Named { public, place, signer })
 }
@@ -97,5 +109,9 @@ pub fn random(buffer: &mut [u8]) -> Result<(), Fault> {
     use rustix::rand::{GetRandomFlags, getrandom};
     let got = getrandom(&mut *buffer, GetRandomFlags::empty())
         .map_err(|e| Fault::new(Own::Fault, "the kernel gave no random bytes").why(e.to_string()))?;
-    if got == buffer.len() { Ok(()) } else { Err(Fault::new(Own::Fault, "the kernel gave too few random bytes")) }
+    if got == buffer.len() {
+        Ok(())
+    } else {
+        Err(Fault::new(Own::Fault, "the kernel gave too few random bytes"))
+    }
 }

@@ -235,7 +235,9 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, want) in [("90s", Some(90)), ("1h30m", Some(5400)), ("30d", Some(2_592_000)), ("0s", Some(0))] {
+        for (text, want) in
+            [("90s", Some(90)), ("1h30m", Some(5400)), ("30d", Some(2_592_000)), ("0s", Some(0))]
+        {
             assert_eq!(duration(text), want, "{text}");
         }
         for bad in ["", "90", "1.5h", "500ms", "-1s", "m", "99999999999d", "1h30", "1 h"] {
