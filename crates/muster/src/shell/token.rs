@@ -3,6 +3,10 @@
 //! It reads, it never expands. The grammar followed is that of bash(1), sections QUOTING, EXPANSION and REDIRECTION. Where it
 //! cannot follow a script it says from which line, and never guesses silently. Recursion is bounded.
 
+mod nest;
+
+use nest::Nest;
+
 /// Where the reader lost the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -107,66 +111,6 @@ struct Waiting {
     delimiter: String,
     expand: bool,
     tabs: bool,
-}
-
-/// What surrounds the next token: enough to know a closing `)` from that of a case pattern or a subshell.
-#[derive(Default)]
-struct Nest {
-    /// Open `(` of subshells and function definitions.
-    parens: usize,
-    /// One entry per open `case`: whether a pattern is expected next.
-    cases: Vec<bool>,
-    /// `case` was read and its `in` not yet.
-    case_head: bool,
-    /// A command may start here.
-    at_start: bool,
-}
-
-impl Nest {
-    fn word(&mut self, word: &Word) {
-        let bare = word.bare();
-        if self.case_head && bare == Some("in") {
-            self.case_head = false;
-            self.cases.push(true);
-        } else if self.cases.last() == Some(&true) {
-            if bare == Some("esac") {
-                self.cases.pop();
-            }
-        } else if self.at_start && bare == Some("case") {
-            self.case_head = true;
-        } else if self.at_start && bare == Some("esac") {
-            self.cases.pop();
-        }
-        self.at_start = matches!(
-            bare,
-            Some("if" | "then" | "else" | "elif" | "while" | "until" | "do" | "!" | "time" | "{" | "esac")
-        );
-    }
-
-    fn op(&mut self, op: &str) {
-        if matches!(op, ";;" | ";&" | ";;&")
-            && let Some(last) = self.cases.last_mut()
-        {
-            *last = true;
-        }
-        self.at_start = !op.starts_with(['<', '>']) && op != "&>" && op != "&>>";
-    }
-
-    /// Takes a `)`; true when it closes what surrounds this reader.
-    fn close(&mut self) -> bool {
-        self.at_start = true;
-        if let Some(pattern) = self.cases.last_mut()
-            && *pattern
-        {
-            *pattern = false;
-            return false;
-        }
-        if self.parens > 0 {
-            self.parens -= 1;
-            return false;
-        }
-        true
-    }
 }
 
 impl<'s> Reader<'s> {
