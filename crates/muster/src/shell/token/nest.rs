@@ -10,7 +10,7 @@ pub(super) struct Nest {
     /// One entry per open `case`: whether a pattern is expected next.
     pub(super) cases: Vec<bool>,
     /// `case` was read and its `in` not yet.
-    case_head: bool,
+    pub(super) case_head: bool,
     /// A command may start here.
     pub(super) at_start: bool,
 }
