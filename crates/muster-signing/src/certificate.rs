@@ -162,8 +162,8 @@ impl Certificate {
         Ok(())
     }
 
-    /// Whether it was issued for this principal. An empty list, which OpenSSH takes as "anybody",
-    /// is nobody here.
+    /// Whether it was issued for this principal. An empty list, which `PROTOCOL.certkeys` takes as
+    /// "anybody", is nobody here, as in `ssh-keygen -Y verify`.
     pub fn check_principal(&self, principal: &str) -> Result<(), Refusal> {
         if self.principals.is_empty() {
             let detail = format!("certificate {} names no principal", self.shown_id());

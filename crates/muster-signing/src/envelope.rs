@@ -84,3 +84,6 @@ fn push(out: &mut String, name: &str, value: &str) {
     out.push_str(value);
     out.push('\n');
 }
+
+#[cfg(test)]
+mod tests;

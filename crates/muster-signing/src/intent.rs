@@ -168,3 +168,6 @@ impl Intent {
         &self.digest
     }
 }
+
+#[cfg(test)]
+mod tests;
