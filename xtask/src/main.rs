@@ -30,6 +30,9 @@ enum Command {
     Ci,
     /// The nodes of tests and of the demo on this machine.
     Testbed {
+        /// Boots nodes of these names on a bed that stays, and says how to get into them.
+        #[arg(long, value_name = "NODE", num_args = 1.., conflicts_with = "down")]
+        up: Vec<String>,
         /// Removes every node, also those of a bed that is in use.
         #[arg(long)]
         down: bool,
@@ -40,11 +43,14 @@ fn main() -> Result<()> {
     match Args::parse().command {
         Command::Test { rest } => test::run(&rest),
         Command::Ci => ci::run(),
-        Command::Testbed { down } => testbed(down),
+        Command::Testbed { up, down } => testbed(&up, down),
     }
 }
 
-fn testbed(down: bool) -> Result<()> {
+fn testbed(up: &[String], down: bool) -> Result<()> {
+    if !up.is_empty() {
+        return boot(up);
+    }
     let removed = if down { muster_testbed::remove_all()? } else { muster_testbed::collect_garbage()? };
     for name in &removed {
         println!("removed {name}");
@@ -52,5 +58,24 @@ fn testbed(down: bool) -> Result<()> {
     for bed in muster_testbed::list()? {
         println!("{bed:?}");
     }
+    Ok(())
+}
+
+fn boot(names: &[String]) -> Result<()> {
+    let bed = muster_testbed::Testbed::prepare("by-hand")?;
+    let key = bed.keygen("admin")?;
+    for name in names {
+        let node = bed.node(name)?.boot()?;
+        node.add_ssh_key("root", &key)?;
+        println!("{name}: nsenter --target {} --all", node.leader()?);
+        println!(
+            "{name}: ssh -i {} -o UserKnownHostsFile={} root@{}",
+            key.private.display(),
+            node.known_hosts()?.display(),
+            node.addr()
+        );
+    }
+    bed.keep()?;
+    println!("remove it all with: cargo xtask testbed --down");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Facts that the shim's process model stands on: where a process below sshd and sudo lives, and whether root can give a run
 //! a cgroup of its own there. Written up in `docs/decisions/0001-cgroup-of-a-run.md`.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -95,7 +96,8 @@ fn the_cgroup_of_a_run_survives_systemd_going_about_its_work() -> Result<()> {
         for pam in [true, false] {
             let case = format!("{layout:?}-pam-{pam}").to_lowercase();
             let (node, ssh) = prepare(&bed, &case, layout, pam)?;
-            let mut client = ssh.command(Some("sudo -n /usr/local/sbin/stage stay"))?.spawn()?;
+            let mut client =
+                ssh.command(Some("sudo -n /usr/local/sbin/stage stay"))?.stdout(Stdio::null()).spawn()?;
             until(&node, "pgrep -cf '^sleep 400[0-4]' | grep -qx 5")?;
             let place = "cat /proc/$(pgrep -f '^sleep 4003')/cgroup";
             let before = node.sh(place)?;
@@ -126,8 +128,11 @@ fn kill_user_processes_ends_a_run_with_its_session() -> Result<()> {
         let case = format!("{layout:?}").to_lowercase();
         let (node, ssh) = prepare(&bed, &case, layout, true)?;
         node.put("/etc/systemd/logind.conf.d/kill.conf", b"[Login]\nKillUserProcesses=yes\n", 0o644)?;
-        node.sh("systemctl restart systemd-logind")?;
-        let mut client = ssh.command(Some("sudo -n /usr/local/sbin/stage stay"))?.spawn()?;
+        // A stop is TERM, a wait, KILL; the wait is 90 s unless shortened, and the stage ignores TERM.
+        node.put("/etc/systemd/system.conf.d/stop.conf", b"[Manager]\nDefaultTimeoutStopSec=2s\n", 0o644)?;
+        node.sh("systemctl daemon-reload; systemctl restart systemd-logind")?;
+        let mut client =
+            ssh.command(Some("sudo -n /usr/local/sbin/stage stay"))?.stdout(Stdio::null()).spawn()?;
         until(&node, "pgrep -cf '^sleep 400[0-4]' | grep -qx 5")?;
         client.kill()?;
         client.wait()?;
