@@ -1,0 +1,88 @@
+//! Clocks. Wall time is read once by a binary and passed on as a value.
+
+use crate::SysError;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// Seconds since 1970 by the wall clock; 0 for a clock before it.
+pub fn unix_seconds() -> u64 {
+    u64::try_from(clock_gettime(ClockId::Realtime).tv_sec).unwrap_or(0)
+}
+
+/// Time since boot, with the time asleep (`CLOCK_BOOTTIME`): what deadlines count in.
+pub fn since_boot() -> Duration {
+    let t = clock_gettime(ClockId::Boottime);
+    Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
+/// The kernel's id of this boot, 36 characters (`/proc/sys/kernel/random/boot_id`, random(4)).
+pub fn boot_id() -> Result<String, SysError> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = std::fs::read_to_string(path).map_err(|e| SysError::at("read", path, e))?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// Whether the kernel believes that its clock is synchronised: `STA_UNSYNC` of adjtimex(2).
+/// `None` when it does not say.
+pub fn synchronised() -> Option<bool> {
+    // SAFETY: `timex` is plain old data for which all zero bytes are valid; `modes` zero only reads.
+    #[allow(unsafe_code)]
+    let (state, status) = unsafe {
+        let mut t: libc::timex = std::mem::zeroed();
+        let state = libc::adjtimex(&mut t);
+        (state, t.status)
+    };
+    if state < 0 { None } else { Some(status & libc::STA_UNSYNC == 0) }
+}
+
+/// What a civil time of this machine (`/etc/localtime`, tzset(3)) is in seconds since 1970, as
+/// OpenSSH reads `valid-before` without `Z`. `None` when there is no such second, or when `TZ`
+/// is set in the environment: the machine's time zone is asked for, never a caller's.
+pub fn machine_local_to_unix(y: u64, mo: u64, d: u64, h: u64, mi: u64, s: u64) -> Option<u64> {
+    if std::env::var_os("TZ").is_some() {
+        return None;
+    }
+    let int = |v: u64| i32::try_from(v).ok();
+    // SAFETY: `tm` is plain old data (its `tm_zone` may be null on input); mktime(3) reads and
+    // normalises the value that it is given and keeps no pointer to it.
+    #[allow(unsafe_code)]
+    let secs = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        tm.tm_year = int(y)?.checked_sub(1900)?;
+        tm.tm_mon = int(mo)?.checked_sub(1)?;
+        tm.tm_mday = int(d)?;
+        tm.tm_hour = int(h)?;
+        tm.tm_min = int(mi)?;
+        tm.tm_sec = int(s)?;
+        tm.tm_isdst = -1;
+        libc::mktime(&mut tm)
+    };
+    u64::try_from(secs).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_move_and_boot_id_has_its_form() {
+        assert!(unix_seconds() > 1_700_000_000);
+        let a = since_boot();
+        assert!(since_boot() >= a && a > Duration::ZERO);
+        let id = boot_id().unwrap();
+        assert_eq!(id.len(), 36);
+        assert!(id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'));
+        // Where the kernel answers at all, it gives one of two answers.
+        let _: Option<bool> = synchronised();
+    }
+
+    #[test]
+    fn s1_local_time_is_the_machines() {
+        let Some(got) = machine_local_to_unix(2027, 1, 1, 0, 0, 0) else {
+            assert!(std::env::var_os("TZ").is_some());
+            return;
+        };
+        // 2027-01-01T00:00:00Z, give or take the widest zone.
+        assert!(got.abs_diff(1_798_761_600) <= 14 * 3600, "{got}");
+    }
+}

@@ -1,0 +1,290 @@
+//! A private folder of state: read, replaced whole, appended to with a bound.
+//!
+//! Replacing is write to a temporary name in the same folder, fsync, rename, fsync of the folder
+//! (open(2), rename(2), fsync(2)): after it returns, a crash leaves the new content, and a crash
+//! before leaves the old one. Callers that may run at the same time hold a [`crate::lock::Lock`].
+
+use crate::SysError;
+use crate::file::{self, PRIVATE, Root, Unsafe};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Whether a change must survive a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// fsync of file and folder before it returns.
+    Durable,
+    /// Whole or not at all for other processes, gone with the power.
+    Volatile,
+}
+
+/// An open folder that nobody but its owner may enter.
+#[derive(Debug)]
+pub struct StateDir {
+    root: Root,
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+impl StateDir {
+    /// Opens a folder that must be there, with every parent judged as [`Root`] does it.
+    pub fn open(root: Root, path: &Path) -> Result<Self, Unsafe> {
+        let dir = root.open_dir(path, PRIVATE)?;
+        Ok(Self { root, dir, path: path.to_owned() })
+    }
+
+    /// [`StateDir::open`], making the folder (0700) and its direct parent (0755) when missing.
+    pub fn open_or_make(root: Root, path: &Path) -> Result<Self, Unsafe> {
+        match root.open_dir(path, PRIVATE) {
+            Err(e) if e.is_missing() => {}
+            Err(e) => return Err(e),
+            Ok(dir) => return Ok(Self { root, dir, path: path.to_owned() }),
+        }
+        if let Some(parent) = path.parent().filter(|p| p.parent().is_some()) {
+            make_dir(&root, parent, 0o755)?;
+        }
+        make_dir(&root, path, 0o700)?;
+        Self::open(root, path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Reads a file of at most `max` bytes that must be private too.
+    pub fn read(&self, name: &str, max: u64) -> Result<Vec<u8>, Unsafe> {
+        self.root.read_in(&self.dir, OsStr::new(name), &self.path.join(name), max, PRIVATE)
+    }
+
+    /// Reads at most the last `max` bytes of a file, however long it is.
+    pub fn read_tail(&self, name: &str, max: u64) -> Result<Vec<u8>, SysError> {
+        let shown = self.path.join(name);
+        let err = |e: Errno| SysError::at("read", &shown, e);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.dir, name, flags, Mode::empty()).map_err(err)?;
+        let st = rustix::fs::fstat(&fd).map_err(err)?;
+        if FileType::from_raw_mode(st.st_mode) != FileType::RegularFile {
+            return Err(err(Errno::INVAL));
+        }
+        let len = u64::try_from(st.st_size).unwrap_or(0);
+        rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(len.saturating_sub(max))).map_err(err)?;
+        file::read_bounded(fd, &shown, max).map_err(|_| err(Errno::FBIG))
+    }
+
+    /// Replaces `name` with `bytes`, mode 0600.
+    pub fn replace(&self, name: &str, bytes: &[u8], durability: Durability) -> Result<(), SysError> {
+        let tmp = format!(".{name}.tmp");
+        let done = self.replace_through(&tmp, name, bytes, durability);
+        if done.is_err() {
+            // The temporary file is nobody's state; what matters is the error that is returned.
+            let _ = rustix::fs::unlinkat(&self.dir, &tmp, AtFlags::empty());
+        }
+        done
+    }
+
+    fn replace_through(&self, tmp: &str, name: &str, bytes: &[u8], d: Durability) -> Result<(), SysError> {
+        let shown = self.path.join(name);
+        // A temporary file that a killed writer left is of no use to anybody.
+        match rustix::fs::unlinkat(&self.dir, tmp, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(SysError::at("replace", shown, e)),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.dir, tmp, flags, Mode::from_raw_mode(0o600))
+            .map_err(|e| SysError::at("create a temporary file for", &shown, e))?;
+        write_all(&fd, bytes).map_err(|e| SysError::at("write", &shown, e))?;
+        if d == Durability::Durable {
+            rustix::fs::fsync(&fd).map_err(|e| SysError::at("fsync", &shown, e))?;
+        }
+        rustix::fs::renameat(&self.dir, tmp, &self.dir, name)
+            .map_err(|e| SysError::at("rename a temporary file to", &shown, e))?;
+        if d == Durability::Durable {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Removes `name`; it is no error when it is not there.
+    pub fn remove(&self, name: &str) -> Result<(), SysError> {
+        match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(SysError::at("remove", self.path.join(name), e)),
+        }
+    }
+
+    /// Appends one line and waits until it is on the disk. A file that would grow over
+    /// `rotate_at` bytes is renamed to `name.1` first, over what was there. A line that did not
+    /// fit whole is taken back, and a torn last line of a crash is ended before the new one.
+    pub fn append_line(&self, name: &str, line: &str, rotate_at: u64) -> Result<(), SysError> {
+        let shown = self.path.join(name);
+        let err = |doing, e: Errno| SysError::at(doing, &shown, e);
+        let (mut fd, mut len, mut made) = self.open_log(name)?;
+        if len > 0 && len.saturating_add(line.len() as u64 + 1) > rotate_at {
+            rustix::fs::renameat(&self.dir, name, &self.dir, format!("{name}.1"))
+                .map_err(|e| err("rotate", e))?;
+            (fd, len, made) = self.open_log(name)?;
+        }
+        let mut text = String::with_capacity(line.len() + 2);
+        if len > 0 {
+            let mut last = [0u8; 1];
+            let n = rustix::io::pread(&fd, &mut last, len - 1).map_err(|e| err("read", e))?;
+            if n == 1 && last != *b"\n" {
+                text.push('\n');
+            }
+        }
+        text.push_str(line);
+        text.push('\n');
+        let written = write_all(&fd, text.as_bytes())
+            .and_then(|()| rustix::fs::fdatasync(&fd))
+            .and_then(|()| if made { rustix::fs::fsync(&self.dir) } else { Ok(()) });
+        written.map_err(|e| {
+            // Half a line would be read as a record; the error stands whether or not this works.
+            let _ = rustix::fs::ftruncate(&fd, len);
+            err("append to", e)
+        })
+    }
+
+    fn open_log(&self, name: &str) -> Result<(OwnedFd, u64, bool), SysError> {
+        let shown = self.path.join(name);
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        let (fd, made) = match rustix::fs::openat(&self.dir, name, flags, mode) {
+            Ok(fd) => (fd, false),
+            Err(Errno::NOENT) => {
+                let flags = flags | OFlags::CREATE | OFlags::EXCL;
+                let fd = rustix::fs::openat(&self.dir, name, flags, mode)
+                    .map_err(|e| SysError::at("create", &shown, e))?;
+                (fd, true)
+            }
+            Err(e) => return Err(SysError::at("open", &shown, e)),
+        };
+        let st = rustix::fs::fstat(&fd).map_err(|e| SysError::at("look at", &shown, e))?;
+        if FileType::from_raw_mode(st.st_mode) != FileType::RegularFile {
+            return Err(SysError::at("append to what is not a regular file:", &shown, Errno::INVAL));
+        }
+        Ok((fd, u64::try_from(st.st_size).unwrap_or(0), made))
+    }
+
+    /// fsync of the folder.
+    fn sync(&self) -> Result<(), SysError> {
+        rustix::fs::fsync(&self.dir).map_err(|e| SysError::at("fsync", &self.path, e))
+    }
+}
+
+fn make_dir(root: &Root, path: &Path, mode: u32) -> Result<(), Unsafe> {
+    let io = |e: Errno| Unsafe { path: path.to_owned(), fault: file::Fault::Io(e.into()) };
+    let (parent, name) = root.parent_of(path)?;
+    let mode = Mode::from_raw_mode(mode);
+    match rustix::fs::mkdirat(&parent, &name, mode) {
+        // Not what the umask made of it. It is judged when it is opened.
+        Ok(()) => rustix::fs::chmodat(&parent, &name, mode, AtFlags::empty()).map_err(io),
+        Err(Errno::EXIST) => Ok(()),
+        Err(e) => Err(io(e)),
+    }
+}
+
+fn write_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(fd, bytes) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    fn place() -> (tempfile::TempDir, StateDir) {
+        let t = tempfile::tempdir().unwrap();
+        let s = StateDir::open_or_make(root(&t), Path::new("/muster/shim")).unwrap();
+        (t, s)
+    }
+
+    fn root(t: &tempfile::TempDir) -> Root {
+        Root::at(t.path(), rustix::process::getuid().as_raw()).unwrap()
+    }
+
+    #[test]
+    fn t16_the_folder_is_private_and_a_wider_one_is_refused() {
+        let (t, _) = place();
+        let d = t.path().join("muster/shim");
+        assert_eq!(fs::metadata(&d).unwrap().mode() & 0o7777, 0o700);
+        fs::set_permissions(&d, fs::Permissions::from_mode(0o750)).unwrap();
+        assert!(StateDir::open(root(&t), Path::new("/muster/shim")).is_err());
+        assert!(StateDir::open_or_make(root(&t), Path::new("/muster/shim")).is_err());
+    }
+
+    #[test]
+    fn s8_replace_is_whole_private_and_leaves_no_temporary_file() {
+        let (t, s) = place();
+        s.replace("floors", b"one", Durability::Durable).unwrap();
+        fs::write(t.path().join("muster/shim/.floors.tmp"), "left by a killed writer").unwrap();
+        s.replace("floors", b"two", Durability::Durable).unwrap();
+        assert_eq!(s.read("floors", 10).unwrap(), b"two");
+        let names: Vec<_> =
+            fs::read_dir(t.path().join("muster/shim")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["floors"]);
+        assert_eq!(fs::metadata(t.path().join("muster/shim/floors")).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn replace_does_not_write_through_a_link() {
+        let (t, s) = place();
+        let victim = t.path().join("victim");
+        fs::write(&victim, "kept").unwrap();
+        symlink(&victim, t.path().join("muster/shim/floors")).unwrap();
+        symlink(&victim, t.path().join("muster/shim/.floors.tmp")).unwrap();
+        assert!(s.read("floors", 10).is_err());
+        s.replace("floors", b"new", Durability::Durable).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "kept");
+        assert_eq!(s.read("floors", 10).unwrap(), b"new");
+    }
+
+    #[test]
+    fn s3_the_log_is_bounded_and_rotated_once() {
+        let (t, s) = place();
+        let d = t.path().join("muster/shim");
+        for i in 0..100 {
+            s.append_line("runs.log", &format!("line {i:04} {}", "x".repeat(80)), 1024).unwrap();
+        }
+        let mut names: Vec<_> =
+            fs::read_dir(&d).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, ["runs.log", "runs.log.1"]);
+        for n in &names {
+            assert!(fs::metadata(d.join(n)).unwrap().len() <= 1024, "{n}");
+        }
+        let tail = s.read_tail("runs.log", 95).unwrap();
+        assert!(String::from_utf8(tail).unwrap().contains("line 0099 "));
+        assert_eq!(fs::metadata(d.join("runs.log")).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn s3_a_torn_line_is_ended_before_the_next() {
+        let (t, s) = place();
+        s.append_line("runs.log", "one", 1024).unwrap();
+        let f = t.path().join("muster/shim/runs.log");
+        fs::write(&f, "one\ntorn").unwrap();
+        s.append_line("runs.log", "two", 1024).unwrap();
+        assert_eq!(fs::read_to_string(&f).unwrap(), "one\ntorn\ntwo\n");
+    }
+}

@@ -1,0 +1,84 @@
+//! Small facts about this machine and process, and random numbers.
+
+use crate::SysError;
+use rustix::rand::GetRandomFlags;
+use std::path::Path;
+
+/// 128 random bits from getrandom(2), waiting for the pool to be ready.
+pub fn random_128() -> Result<[u8; 16], SysError> {
+    let mut out = [0u8; 16];
+    let mut have = 0;
+    while have < out.len() {
+        let rest = out.get_mut(have..).unwrap_or_default();
+        match rustix::rand::getrandom(rest, GetRandomFlags::empty()) {
+            Ok(n) => have += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(SysError::new("read random bytes", e)),
+        }
+    }
+    Ok(out)
+}
+
+/// Real, effective user id of this process.
+pub fn user_ids() -> (u32, u32) {
+    (rustix::process::getuid().as_raw(), rustix::process::geteuid().as_raw())
+}
+
+/// This process.
+pub fn pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Folder `/`, files made private: what a process that runs as root starts with.
+pub fn neutral_place() -> Result<(), SysError> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    rustix::process::chdir("/").map_err(|e| SysError::at("enter", "/", e))
+}
+
+/// Bytes of a file system: all, and what may still be used without privilege.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Size in bytes.
+    pub total: u64,
+    /// Bytes that an unprivileged user may still write.
+    pub free: u64,
+}
+
+/// Space of the file system that holds `path` (statvfs(3)).
+pub fn space(path: &Path) -> Result<Space, SysError> {
+    let st = rustix::fs::statvfs(path).map_err(|e| SysError::at("look at the space of", path, e))?;
+    Ok(Space {
+        total: st.f_blocks.saturating_mul(st.f_frsize),
+        free: st.f_bavail.saturating_mul(st.f_frsize),
+    })
+}
+
+/// Kernel release and machine (uname(2)).
+pub fn kernel() -> (String, String) {
+    let u = rustix::system::uname();
+    (u.release().to_string_lossy().into_owned(), u.machine().to_string_lossy().into_owned())
+}
+
+/// Processors that this process may run on: what nproc(1) prints.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn randoms_differ() {
+        assert_ne!(random_128().unwrap(), random_128().unwrap());
+    }
+
+    #[test]
+    fn facts_are_sane() {
+        let s = space(Path::new("/")).unwrap();
+        assert!(s.total > s.free && s.total > 1 << 20);
+        assert!(!kernel().0.is_empty());
+        assert!(processors() >= 1);
+        assert_eq!(pid(), i32::try_from(std::process::id()).unwrap());
+    }
+}

@@ -1,0 +1,191 @@
+//! Waiting for the first of: the child ends, the peer goes away, the deadline passes, a signal.
+
+use crate::SysError;
+use crate::signals::EndingSignals;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use std::time::Duration;
+
+/// How the peer was seen to be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Nobody reads our standard output or error any more.
+    Stream,
+    /// The sshd process of the connection ended.
+    Sshd,
+    /// We were asked to end by this signal.
+    Signal(i32),
+}
+
+/// What happened first. When several happened at once, the first in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The child ended; `gone` says whether the peer was gone by then as well.
+    ChildEnded {
+        /// The peer, when it was gone already.
+        gone: Option<Gone>,
+    },
+    /// The peer went away.
+    PeerGone(Gone),
+    /// The deadline passed.
+    Deadline,
+}
+
+/// A deadline that counts time asleep too (timerfd_create(2), `CLOCK_BOOTTIME`).
+#[derive(Debug)]
+pub struct Deadline {
+    fd: OwnedFd,
+}
+
+impl Deadline {
+    /// Starts now and passes after `after` (at least one nanosecond).
+    pub fn after(after: Duration) -> Result<Self, SysError> {
+        let err = |e: Errno| SysError::new("set a deadline", e);
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let fd = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags).map_err(err)?;
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let after = after.max(Duration::from_nanos(1));
+        let value = Timespec {
+            tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: after.subsec_nanos().into(),
+        };
+        let spec = Itimerspec { it_interval: zero, it_value: value };
+        rustix::time::timerfd_settime(&fd, TimerfdTimerFlags::empty(), &spec).map_err(err)?;
+        Ok(Self { fd })
+    }
+}
+
+impl AsFd for Deadline {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// What is watched beside the child.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    /// Readable when the child has ended.
+    pub child: BorrowedFd<'a>,
+    /// Streams whose other end tells whether the peer is there.
+    pub streams: &'a [BorrowedFd<'a>],
+    /// The pidfd of the connection's sshd.
+    pub sshd: Option<BorrowedFd<'a>>,
+    /// Signals that ask for the end.
+    pub signals: &'a EndingSignals,
+    /// When it has to be over.
+    pub deadline: &'a Deadline,
+}
+
+impl Watch<'_> {
+    /// Waits for the first event. With `heed_peer` off, the peer's going is not looked at.
+    pub fn next(&self, heed_peer: bool) -> Result<Event, SysError> {
+        loop {
+            if let Some(e) = self.look(heed_peer, None)? {
+                return Ok(e);
+            }
+        }
+    }
+
+    fn look(&self, heed_peer: bool, timeout: Option<&Timespec>) -> Result<Option<Event>, SysError> {
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.child, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.deadline.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+        ];
+        if heed_peer {
+            // No events are asked for: only ERR and HUP, which come unasked (poll(2)).
+            fds.extend(self.streams.iter().map(|s| PollFd::from_borrowed_fd(*s, PollFlags::empty())));
+            fds.extend(self.sshd.iter().map(|s| PollFd::from_borrowed_fd(*s, PollFlags::IN)));
+        }
+        match poll(&mut fds, timeout) {
+            Err(Errno::INTR) => return Ok(None),
+            Err(e) => return Err(SysError::new("wait for the run", e)),
+            Ok(_) => {}
+        }
+        let hit = |i: usize, what: PollFlags| fds.get(i).is_some_and(|f| f.revents().intersects(what));
+        let streams = self.streams.len();
+        let gone = if hit(2, PollFlags::IN) {
+            self.signals.take().map(Gone::Signal)
+        } else if (3..3 + streams).any(|i| hit(i, PollFlags::ERR | PollFlags::HUP)) {
+            Some(Gone::Stream)
+        } else if hit(3 + streams, PollFlags::IN) {
+            Some(Gone::Sshd)
+        } else {
+            None
+        };
+        Ok(if hit(0, PollFlags::IN) {
+            Some(Event::ChildEnded { gone })
+        } else if let Some(g) = gone {
+            Some(Event::PeerGone(g))
+        } else if hit(1, PollFlags::IN) {
+            Some(Event::Deadline)
+        } else {
+            None
+        })
+    }
+}
+
+/// Why reading to the end did not work.
+#[derive(Debug)]
+pub enum ReadFault {
+    /// More than the bound.
+    TooLong,
+    /// Not at its end in time.
+    TooSlow,
+    /// The system said no.
+    Io(SysError),
+}
+
+/// Reads `fd` to its end: at most `max` bytes, the first within `first`, and the end within
+/// `whole` of the first.
+pub fn read_to_end(
+    fd: BorrowedFd<'_>,
+    max: usize,
+    first: Duration,
+    whole: Duration,
+) -> Result<Vec<u8>, ReadFault> {
+    let io = |e: Errno| ReadFault::Io(SysError::new("read standard input", e));
+    let mut deadline = Deadline::after(first).map_err(ReadFault::Io)?;
+    let mut out = Vec::new();
+    let mut buf = vec![0u8; 64 * 1024];
+    loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(fd, PollFlags::IN),
+            PollFd::from_borrowed_fd(deadline.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => continue,
+            Err(e) => return Err(io(e)),
+            Ok(_) => {}
+        }
+        let [input, timer] = &fds;
+        if !timer.revents().is_empty() {
+            return Err(ReadFault::TooSlow);
+        }
+        if input.revents().is_empty() {
+            continue;
+        }
+        match rustix::io::read(fd, &mut buf) {
+            Ok(0) => return Ok(out),
+            Ok(n) => {
+                if out.is_empty() {
+                    deadline = Deadline::after(whole).map_err(ReadFault::Io)?;
+                }
+                if out.len() + n > max {
+                    return Err(ReadFault::TooLong);
+                }
+                out.extend_from_slice(buf.get(..n).unwrap_or_default());
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(e) => return Err(io(e)),
+        }
+    }
+}
+
+/// Standard input, output and error of this process, as things to poll or read.
+pub fn standard_streams() -> [BorrowedFd<'static>; 3] {
+    // The standard library opens /dev/null on those of the three that were closed at start.
+    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
+}

@@ -1,0 +1,448 @@
+//! Supervision on the real kernel. Each test runs alone in a process of its own, because a
+//! subreaper reaps every child that its process has.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at what it did not expect"
+)]
+#![allow(clippy::disallowed_methods, reason = "tests start real processes")]
+#![allow(
+    unsafe_code,
+    reason = "a forked child is the one process with a single thread that the test runner lets us have"
+)]
+
+use muster_sys::cgroup::Cgroup;
+use muster_sys::child::{self, Child, Exit, Limits, Spec, Stream};
+use muster_sys::clock::since_boot;
+use muster_sys::procfs::{self, Stat};
+use muster_sys::signals::EndingSignals;
+use muster_sys::tree::{Tree, become_subreaper, end_orphans};
+use muster_sys::watch::{Deadline, Event, Gone, ReadFault, Watch, read_to_end, standard_streams};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::CString;
+use std::io::Read;
+use std::process::Command;
+use std::time::Duration;
+
+const ALONE: &str = "MUSTER_TEST_ALONE";
+const MARK: &str = "MUSTER_RUN_ID";
+
+/// Runs `body` in a process that has no other thread and no other child: the test program is
+/// started again for this test alone, and forks.
+fn alone(test: &str, body: fn()) {
+    if std::env::var_os(ALONE).is_some() {
+        return in_fork(body);
+    }
+    let out = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{test}: {:?}\n{text}", out.status);
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+fn in_fork(body: fn()) {
+    let (r, w) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    // SAFETY: the only other thread is the test runner's, which waits for this one and holds no
+    // lock; the child ends by _exit and runs nothing of the runner's.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let ok = std::panic::catch_unwind(body).is_ok();
+        let said = ok && rustix::io::write(&w, b"k").is_ok();
+        // SAFETY: as above.
+        unsafe { libc::_exit(i32::from(!said)) }
+    }
+    drop(w);
+    let mut said = Vec::new();
+    std::fs::File::from(r).read_to_end(&mut said).unwrap();
+    // With SIGCHLD ignored there is no status to wait for, hence the pipe.
+    let _ = rustix::process::waitpid(Pid::from_raw(pid), rustix::process::WaitOptions::empty());
+    assert_eq!(said, b"k", "the forked test failed, see above");
+}
+
+fn root_or_skip() -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none(), "needs root, and CI is set");
+    eprintln!("skipped: needs root");
+    false
+}
+
+fn c(s: &str) -> CString {
+    CString::new(s).unwrap()
+}
+
+fn bash(script: &str, mark: &str) -> Spec {
+    Spec {
+        program: c("/bin/bash"),
+        argv: vec![c("bash"), c("-c"), c(script)],
+        env: vec![c("PATH=/usr/bin:/bin"), c(&format!("{MARK}={mark}"))],
+        cwd: c("/"),
+        umask: 0o077,
+        stdin: Stream::Null,
+        stdout: Stream::Inherit,
+        stderr: Stream::Inherit,
+        new_session: true,
+        die_with_parent: true,
+        limits: Limits::Root,
+        pass: None,
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = since_boot() + Duration::from_secs(20);
+    while !done() {
+        assert!(since_boot() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn start(script: &str, mark: &str) -> (Child, Tree) {
+    become_subreaper().unwrap();
+    let child = child::spawn(&bash(script, mark), None).unwrap();
+    let tree = Tree::new(child.pid());
+    (child, tree)
+}
+
+fn end(tree: &mut Tree, mark: &str) -> muster_sys::tree::Ended {
+    tree.end(None, (MARK, mark), Duration::from_millis(300), Duration::from_secs(20))
+}
+
+fn mark(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}
+
+#[test]
+fn s2_a_child_starts_with_nothing_left_to_chance() {
+    alone(
+        "s2_a_child_starts_with_nothing_left_to_chance",
+        s2_a_child_starts_with_nothing_left_to_chance_body,
+    );
+}
+
+fn s2_a_child_starts_with_nothing_left_to_chance_body() {
+    let leak: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
+    rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
+    let sealed = muster_sys::memfd::Sealed::new("t", b"echo \"$0 $1\"; pwd; umask; ulimit -Sc; ulimit -Sn; \
+        grep -cE 'Sig(Blk|Ign):.0000000000000000' /proc/self/status; env | sort; ps -o sid= -p $$ | tr -d ' '; echo $$; for n in 3 4 5 6 7 8 9 10 249 250 251; do [ -e /proc/$$/fd/$n ] && echo fd $n; done; read x || echo eof").unwrap();
+    let (r, w) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let mut spec = bash("", "x");
+    spec.argv = vec![c("bash"), c("/proc/self/fd/250"), c("arg")];
+    spec.pass = Some((sealed.as_fd().try_clone_to_owned().unwrap(), 250));
+    spec.env = vec![c("PATH=/usr/bin:/bin"), c("A=b c")];
+    spec.stdout = Stream::Fd(w);
+    let _block = EndingSignals::catch().unwrap();
+    become_subreaper().unwrap();
+    let child = child::spawn(&spec, None).unwrap();
+    drop(spec);
+    let mut text = String::new();
+    std::fs::File::from(r).read_to_string(&mut text).unwrap();
+    let mut tree = Tree::new(child.pid());
+    until("the end", || tree.reap() == muster_sys::tree::Left::Nothing);
+    assert_eq!(tree.leader_exit(), Some(Exit::Code(0)), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(&lines[..6], ["/proc/self/fd/250 arg", "/", "0077", "0", "1024", "2"], "{text}");
+    let pid = child.pid().to_string();
+    let rest: Vec<&str> = lines[6..]
+        .iter()
+        .copied()
+        .filter(|l| !l.starts_with("_=") && !l.starts_with("SHLVL") && !l.starts_with("PWD"))
+        .collect();
+    assert_eq!(rest, ["A=b c", "PATH=/usr/bin:/bin", pid.as_str(), pid.as_str(), "fd 250", "eof"], "{text}");
+}
+
+#[test]
+fn a_failed_start_names_the_step_and_leaves_no_child() {
+    alone(
+        "a_failed_start_names_the_step_and_leaves_no_child",
+        a_failed_start_names_the_step_and_leaves_no_child_body,
+    );
+}
+
+fn a_failed_start_names_the_step_and_leaves_no_child_body() {
+    let mut spec = bash("true", "x");
+    spec.program = c("/nonexistent/bash");
+    let e = child::spawn(&spec, None).unwrap_err();
+    assert_eq!(e.to_string(), "execute /nonexistent/bash");
+    let mut spec = bash("true", "x");
+    spec.cwd = c("/nonexistent");
+    let e = child::spawn(&spec, None).unwrap_err();
+    assert!(e.to_string().contains("folder") && e.is_missing(), "{}", e.line());
+    assert!(procfs::descendants(muster_sys::system::pid()).is_empty());
+}
+
+#[test]
+fn t13_setsid_nohup_double_fork_and_trapped_term_are_ended() {
+    alone(
+        "t13_setsid_nohup_double_fork_and_trapped_term_are_ended",
+        t13_setsid_nohup_double_fork_and_trapped_term_are_ended_body,
+    );
+}
+
+fn t13_setsid_nohup_double_fork_and_trapped_term_are_ended_body() {
+    let name = "t13_setsid_nohup_double_fork_and_trapped_term_are_ended";
+    let m = mark(name);
+    let (child, mut tree) = start(
+        "trap '' TERM HUP INT
+         setsid sleep 60 &
+         nohup sleep 60 >/dev/null 2>&1 &
+         (setsid bash -c 'trap \"\" TERM; (sleep 60 &) ; exec sleep 60' &)
+         ( ( ( sleep 60 & ) & ) & )
+         kill -STOP $$ & sleep 60",
+        &m,
+    );
+    until("all of them", || {
+        procfs::descendants(muster_sys::system::pid()).len() >= 6
+            && procfs::with_environment(MARK, &m).len() >= 6
+    });
+    let ended = end(&mut tree, &m);
+    assert!(ended.found >= 6 && ended.survivors == 0, "{ended:?}");
+    assert_eq!(tree.leader_exit(), Some(Exit::Signal(9)));
+    assert!(procfs::with_environment(MARK, &m).is_empty());
+    assert!(Stat::of(child.pid()).is_none());
+}
+
+#[test]
+fn t13_a_hopper_that_forks_and_exits_is_ended_in_bounded_time() {
+    alone(
+        "t13_a_hopper_that_forks_and_exits_is_ended_in_bounded_time",
+        t13_a_hopper_that_forks_and_exits_is_ended_in_bounded_time_body,
+    );
+}
+
+fn t13_a_hopper_that_forks_and_exits_is_ended_in_bounded_time_body() {
+    let name = "t13_a_hopper_that_forks_and_exits_is_ended_in_bounded_time";
+    let m = mark(name);
+    // Each one starts the next and leaves at once; four of them in parallel.
+    let hop = "hop() { trap '' TERM; (hop) & exit; }; for i in 1 2 3 4; do (hop) & done; sleep 60";
+    let (_child, mut tree) = start(hop, &m);
+    std::thread::sleep(Duration::from_millis(300));
+    let t0 = since_boot();
+    let ended = end(&mut tree, &m);
+    let took = since_boot() - t0;
+    assert_eq!(ended.survivors, 0, "{ended:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(procfs::with_environment(MARK, &m).is_empty());
+}
+
+#[test]
+fn a_script_that_heeds_term_may_tidy_up() {
+    alone("a_script_that_heeds_term_may_tidy_up", a_script_that_heeds_term_may_tidy_up_body);
+}
+
+fn a_script_that_heeds_term_may_tidy_up_body() {
+    let name = "a_script_that_heeds_term_may_tidy_up";
+    let m = mark(name);
+    let (_child, mut tree) = start("trap 'exit 5' TERM; while :; do sleep 0.02; done", &m);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(end(&mut tree, &m).survivors, 0);
+    assert_eq!(tree.leader_exit(), Some(Exit::Code(5)));
+}
+
+#[test]
+fn t14_the_group_holds_the_run_and_its_kill_ends_it() {
+    if root_or_skip() {
+        alone(
+            "t14_the_group_holds_the_run_and_its_kill_ends_it",
+            t14_the_group_holds_the_run_and_its_kill_ends_it_body,
+        );
+    }
+}
+
+fn t14_the_group_holds_the_run_and_its_kill_ends_it_body() {
+    let name = "t14_the_group_holds_the_run_and_its_kill_ends_it";
+    let m = mark(name);
+    let Ok(group) = Cgroup::make(&m) else {
+        eprintln!("skipped: no v2 group can be made here");
+        return;
+    };
+    become_subreaper().unwrap();
+    let child = child::spawn(&bash("(setsid sleep 60 &); sleep 60", &m), Some(&group)).unwrap();
+    child.group().unwrap();
+    until("both", || group.pids().len() >= 3 || procfs::descendants(muster_sys::system::pid()).len() >= 2);
+    assert!(group.pids().contains(&child.pid()));
+    assert!(group.remove().is_err(), "a group with processes stays");
+    let again = Cgroup::reopen(group.path(), &m).unwrap();
+    assert!(Cgroup::reopen(group.path(), "other").is_none());
+    let mut tree = Tree::new(child.pid());
+    let ended = tree.end(Some(&again), (MARK, &m), Duration::ZERO, Duration::from_secs(10));
+    assert_eq!(ended.survivors, 0);
+    assert!(group.pids().is_empty());
+    group.remove().unwrap();
+    assert!(!group.path().exists());
+}
+
+#[test]
+fn a_group_that_cannot_be_entered_is_said_and_the_run_goes_on() {
+    if root_or_skip() {
+        alone(
+            "a_group_that_cannot_be_entered_is_said_and_the_run_goes_on",
+            a_group_that_cannot_be_entered_is_said_and_the_run_goes_on_body,
+        );
+    }
+}
+
+fn a_group_that_cannot_be_entered_is_said_and_the_run_goes_on_body() {
+    let name = "a_group_that_cannot_be_entered_is_said_and_the_run_goes_on";
+    let m = mark(name);
+    let Ok(group) = Cgroup::make(&m) else {
+        eprintln!("skipped: no v2 group can be made here");
+        return;
+    };
+    group.remove().unwrap();
+    become_subreaper().unwrap();
+    let child = child::spawn(&bash("exit 3", &m), Some(&group)).unwrap();
+    assert!(child.group().is_err());
+    let mut tree = Tree::new(child.pid());
+    until("the end", || tree.reap() == muster_sys::tree::Left::Nothing);
+    assert_eq!(tree.leader_exit(), Some(Exit::Code(3)));
+}
+
+#[test]
+fn m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark() {
+    alone(
+        "m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark",
+        m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark_body,
+    );
+}
+
+fn m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark_body() {
+    let name = "m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark";
+    let m = mark(name);
+    // SAFETY: this process has one thread.
+    let supervisor = Pid::from_raw(unsafe { libc::fork() });
+    let Some(supervisor) = supervisor else {
+        let _run = start("(setsid sleep 60 &); sleep 60; :", &m);
+        std::thread::sleep(Duration::from_secs(60));
+        return;
+    };
+    until("the run", || procfs::with_environment(MARK, &m).len() >= 3);
+    kill_process(supervisor, Signal::KILL).unwrap();
+    rustix::process::waitpid(Some(supervisor), rustix::process::WaitOptions::empty()).unwrap();
+    until("bash to die with it", || {
+        procfs::with_environment(MARK, &m).iter().all(|&p| Stat::of(p).is_none_or(|s| s.comm != "bash"))
+    });
+    assert!(!procfs::with_environment(MARK, &m).is_empty(), "the escapee is still there");
+    assert!(end_orphans(None, (MARK, &m), Duration::from_secs(10)));
+    assert!(procfs::with_environment(MARK, &m).is_empty());
+}
+
+fn watch_case(script: &str, deadline: Duration, act: impl FnOnce(&Child, OwnedFd)) -> (Event, Child, Tree) {
+    become_subreaper().unwrap();
+    let signals = EndingSignals::catch().unwrap();
+    let (r, w) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let child = child::spawn(&bash(script, "w"), None).unwrap();
+    let tree = Tree::new(child.pid());
+    let deadline = Deadline::after(deadline).unwrap();
+    act(&child, r);
+    let streams = [w.as_fd()];
+    let watch =
+        Watch { child: child.pidfd(), streams: &streams, sshd: None, signals: &signals, deadline: &deadline };
+    let e = watch.next(true).unwrap();
+    (e, child, tree)
+}
+
+#[test]
+fn t2_watch_tells_the_four_events_apart() {
+    alone("t2_watch_tells_the_four_events_apart", t2_watch_tells_the_four_events_apart_body);
+}
+
+fn t2_watch_tells_the_four_events_apart_body() {
+    let long = Duration::from_secs(60);
+    let mut kept = Vec::new();
+    let (e, _c, mut t) = watch_case("exit 0", long, |_, r| kept.push(r));
+    assert_eq!(e, Event::ChildEnded { gone: None });
+    t.reap();
+    let (e, _c, mut t) = watch_case("sleep 60", long, |_, r| drop(r));
+    assert_eq!(e, Event::PeerGone(Gone::Stream));
+    end(&mut t, "w");
+    let (e, _c, mut t) = watch_case("sleep 60", Duration::from_millis(50), |_, r| kept.push(r));
+    assert_eq!(e, Event::Deadline);
+    end(&mut t, "w");
+    let (e, _c, mut t) = watch_case("sleep 60", long, |_, r| {
+        kept.push(r);
+        kill_process(Pid::from_raw(muster_sys::system::pid()).unwrap(), Signal::TERM).unwrap();
+    });
+    assert_eq!(e, Event::PeerGone(Gone::Signal(15)));
+    end(&mut t, "w");
+    // Both at once: the child ended, and the peer was gone by then.
+    let (e, _c, mut t) = watch_case("exit 1", long, |c, r| {
+        until("its end", || Stat::of(c.pid()).is_some_and(|s| s.state == 'Z'));
+        drop(r);
+    });
+    assert_eq!(e, Event::ChildEnded { gone: Some(Gone::Stream) });
+    t.reap();
+}
+
+#[test]
+fn s6_reading_is_bounded_in_bytes_and_time() {
+    let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let (first, whole) = (Duration::from_millis(150), Duration::from_millis(150));
+    let (r, w) = pipe();
+    rustix::io::write(&w, b"hello").unwrap();
+    drop(w);
+    assert_eq!(read_to_end(r.as_fd(), 5, first, whole).unwrap(), b"hello");
+    let (r, w) = pipe();
+    rustix::io::write(&w, b"hello!").unwrap();
+    drop(w);
+    assert!(matches!(read_to_end(r.as_fd(), 5, first, whole), Err(ReadFault::TooLong)));
+    let (r, w) = pipe();
+    assert!(matches!(read_to_end(r.as_fd(), 5, first, whole), Err(ReadFault::TooSlow)));
+    // A byte now and then does not stretch the time.
+    let t0 = since_boot();
+    let feeder = std::thread::spawn(move || {
+        while rustix::io::write(&w, b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert!(matches!(read_to_end(r.as_fd(), 4096, first, whole), Err(ReadFault::TooSlow)));
+    assert!(since_boot() - t0 < Duration::from_secs(3));
+    drop(r);
+    feeder.join().unwrap();
+}
+
+#[test]
+fn s2_start_forgets_what_the_caller_left() {
+    let name = "s2_start_forgets_what_the_caller_left";
+    if std::env::var_os(ALONE).is_none() {
+        let out = Command::new("/bin/bash")
+            .args(["-c", "trap '' TERM CHLD; umask 000; cd /tmp; exec 7</dev/null; exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture", "--test-threads=1"])
+            .envs([(ALONE, "1"), ("TZ", "Asia/Tokyo"), ("LD_AUDIT", ""), ("KEEP", "kept")])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        assert!(text.contains("s2-start-done"), "{text}");
+        return;
+    }
+    in_fork(s2_start_body);
+}
+
+fn s2_start_body() {
+    let status = || std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = || {
+        let text = status();
+        let word = text.lines().find_map(|l| l.strip_prefix("SigIgn:\t")).unwrap();
+        u64::from_str_radix(word, 16).unwrap()
+    };
+    // Bit n-1 is signal n: TERM 15, CHLD 17, PIPE 13.
+    assert!(std::fs::metadata("/proc/self/fd/7").is_ok());
+    assert_eq!(ignored() & 0x0001_5000, 0x0001_5000);
+    let before = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_ok();
+    let [kept, none] = muster_sys::environment::start(["KEEP", "NONE"]).unwrap();
+    assert_eq!((kept.as_deref(), none), (Some("kept".as_ref()), None));
+    assert_eq!(std::env::vars_os().count(), 0);
+    assert!(std::fs::metadata("/proc/self/fd/7").is_err());
+    assert_eq!(ignored(), 0x1000);
+    assert_eq!(std::env::current_dir().unwrap(), std::path::Path::new("/"));
+    assert!(status().contains("Umask:\t0077"), "{}", status());
+    assert!(muster_sys::environment::start(["KEEP"]).is_err(), "only once");
+    assert!(before && standard_streams().iter().all(|s| rustix::io::fcntl_getfd(s).is_ok()));
+    println!("s2-start-done");
+}
