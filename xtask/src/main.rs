@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "development tool: it spawns cargo, apt-get and the like")]
 
 mod ci;
+mod fuzz;
 mod links;
 mod run;
 mod setup;
@@ -28,6 +29,8 @@ enum Command {
     },
     /// What CI runs: formatting, lints, licences, documentation, then every test.
     Ci,
+    /// Runs the fuzz targets, each for a while (docs/fuzzing.md).
+    Fuzz(fuzz::Options),
     /// The nodes of tests and of the demo on this machine.
     Testbed {
         /// Boots nodes of these names on a bed that stays, and says how to get into them.
@@ -43,6 +46,7 @@ fn main() -> Result<()> {
     match Args::parse().command {
         Command::Test { rest } => test::run(&rest),
         Command::Ci => ci::run(),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Testbed { up, down } => testbed(&up, down),
     }
 }

@@ -1,0 +1,96 @@
+//! What each fuzz target does with its input.
+//!
+//! One function a target, called by two: the libFuzzer binary under `fuzz/fuzz_targets/`, which
+//! looks for inputs that break it, and the test `tests/corpus.rs`, which replays the kept corpus in
+//! every ordinary test run. A body asserts what must hold of a parser beyond "no panic": that what
+//! it accepted reads back as the same, that a refusal is one bounded line, that a stricter reader
+//! accepts nothing that a laxer one refuses.
+//!
+//! Development only: nothing that ships depends on this crate. Its panics are the findings.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a panic is how a fuzz target reports"
+)]
+
+pub mod envelope;
+pub mod intent;
+pub mod params;
+pub mod ssh;
+pub mod text;
+pub mod trust;
+
+/// What the parser said. The replay test wants to see both for every target, so that a corpus which
+/// never gets past the first check does not count as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The input was taken, and every assertion about what was taken held.
+    Accepted,
+    /// The input was refused, in one bounded line.
+    Refused,
+}
+
+/// A target: its name (of the binary and of the corpus folder) and its body.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// As in `fuzz/Cargo.toml`.
+    pub name: &'static str,
+    /// Where the body is, so that a test can see that the binary calls this one.
+    pub path: &'static str,
+    /// What it does with an input.
+    pub body: fn(&[u8]) -> Said,
+}
+
+macro_rules! targets {
+    ($($name:ident = $module:ident :: $body:ident;)*) => {
+        /// Every target. A test compares this list with the binaries and the corpus folders.
+        pub const TARGETS: &[Target] = &[$(Target {
+            name: stringify!($name),
+            path: concat!("muster_fuzz::", stringify!($module), "::", stringify!($body)),
+            body: $module::$body,
+        }),*];
+    };
+}
+
+targets! {
+    allowed_signers = trust::allowed_signers;
+    certificate = ssh::certificate;
+    envelope_1 = envelope::one;
+    envelope_2 = envelope::two;
+    envelope_2_parts = envelope::two_from_parts;
+    intent = intent::intent;
+    krl = trust::krl;
+    names = text::names;
+    params_1 = params::one;
+    params_2 = params::two;
+    private_key = ssh::private_key;
+    public_key = ssh::public_key;
+    public_key_line = ssh::public_key_line;
+    revoked_signers = trust::revoked_signers;
+    sshsig = ssh::sshsig;
+    sshsig_blob = ssh::sshsig_blob;
+    times = text::times;
+}
+
+/// Bytes that one message may take. A parameter pattern (1024) may be quoted whole; everything
+/// else from outside is cut far shorter.
+const MAX_MESSAGE: usize = 2048;
+
+/// A refusal is one line that a terminal, a log and a journal record can take as it is.
+pub(crate) fn refused(why: &dyn core::fmt::Display) -> Said {
+    let text = why.to_string();
+    assert!(!text.is_empty(), "a refusal says nothing");
+    assert!(text.len() <= MAX_MESSAGE, "a refusal of {} bytes: {text:?}", text.len());
+    assert!(!text.chars().any(char::is_control), "a refusal with control characters: {text:?}");
+    Said::Refused
+}
+
+/// As [`refused`], from a result whose good value does not matter.
+pub(crate) fn said<T, E: core::fmt::Display>(result: Result<T, E>) -> Said {
+    match result {
+        Ok(_) => Said::Accepted,
+        Err(why) => refused(&why),
+    }
+}
