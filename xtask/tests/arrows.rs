@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Development only: nothing may depend on them, and the rules for shipped code do not hold in them.
-const TOOLS: &[&str] = &["muster-testbed", "xtask"];
+const TOOLS: &[&str] = &["muster-fuzz", "muster-testbed", "xtask"];
 
 /// What must never run as root on a host: servers, async, TLS, SSH clients, macro-heavy front ends.
 const NOT_IN_THE_SHIM: &[&str] = &[
