@@ -217,19 +217,17 @@ impl Source {
         };
         let (passphrase, name) = (passphrase.clone(), name.clone());
         // Asking may wait for a person, and deriving the key takes a tenth of a second or more.
-        let opened = tokio::task::spawn_blocking(move || {
-            match &passphrase {
-                Passphrase::None => file.open(None),
-                Passphrase::Known(secret) => file.open(Some(secret)),
-                Passphrase::Ask(ask) => {
-                    for _ in 0..TRIES {
-                        match file.open(ask(&name).as_ref()) {
-                            Err(KeyFault::PassphraseWrong) => {}
-                            other => return other,
-                        }
+        let opened = tokio::task::spawn_blocking(move || match &passphrase {
+            Passphrase::None => file.open(None),
+            Passphrase::Known(secret) => file.open(Some(secret)),
+            Passphrase::Ask(ask) => {
+                for _ in 0..TRIES {
+                    match file.open(ask(&name).as_ref()) {
+                        Err(KeyFault::PassphraseWrong) => {}
+                        other => return other,
                     }
-                    Err(KeyFault::PassphraseWrong)
                 }
+                Err(KeyFault::PassphraseWrong)
             }
         })
         .await

@@ -43,10 +43,13 @@ impl Node {
     /// Fills the file system at `path` to the last byte. Only on a [`Node::small_disk`]: a bed must not fill this machine.
     pub fn fill_disk(&self, path: &str) -> Result<()> {
         let script = r#"
-            [ "$(stat -f -c %T "$1")" = tmpfs ] && mountpoint -q "$1"
+            [ "$(stat -f -c %T "$1")" = tmpfs ]
+            mountpoint -q "$1"
             dd if=/dev/zero of="$1/.filler" bs=4k 2>/dev/null || true
             dd if=/dev/zero bs=1 of="$1/.filler" oflag=append conv=notrunc 2>/dev/null || true
-            ! (echo x > "$1/.probe") 2>/dev/null || [ ! -s "$1/.probe" ]; rm -f "$1/.probe""#;
+            (echo x > "$1/.probe") 2>/dev/null || true
+            full=yes; [ ! -s "$1/.probe" ] || full=no
+            rm -f "$1/.probe"; [ "$full" = yes ]"#;
         self.exec(&["bash", "-euc", script, "fill-disk", path])?
             .check()
             .with_context(|| format!("{path} is no small disk, or did not fill up"))?;

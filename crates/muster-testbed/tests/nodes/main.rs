@@ -5,3 +5,4 @@
 mod keepalive;
 mod run_cgroup;
 mod skeleton;
+mod testbed;
