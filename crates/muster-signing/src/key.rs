@@ -252,32 +252,34 @@ pub(crate) fn decode_words(kind: &str, base64_blob: &str) -> Result<Vec<u8>, Key
 
 /// Checks the fields after the name and returns the size in bits.
 pub(crate) fn check_fields(kind: KeyKind, r: &mut Reader<'_>) -> Result<u32, KeyFault> {
-    let point = |r: &mut Reader<'_>, curve: &str, size: usize, bits: u32| {
+    let point = |r: &mut Reader<'_>, curve: &str, size: usize, on_curve: fn(&[u8]) -> bool, bits: u32| {
         if r.string()? != curve.as_bytes() {
             return Err(KeyFault::Malformed("another curve than its type"));
         }
         match r.string()? {
             // RFC 5656 allows compressed points; OpenSSH and this crate do not.
-            [4, xy @ ..] if xy.len() == size => Ok(bits),
+            all @ [4, xy @ ..] if xy.len() == size && on_curve(all) => Ok(bits),
             _ => Err(KeyFault::Malformed("the point is not an uncompressed one of its curve")),
         }
     };
+    let p256 =
+        |r: &mut Reader<'_>| point(r, "nistp256", 64, |p| p256::PublicKey::from_sec1_bytes(p).is_ok(), 256);
     let ed25519 = |r: &mut Reader<'_>| match r.string()?.len() {
         32 => Ok(256),
         _ => Err(KeyFault::Malformed("an Ed25519 key is 32 bytes")),
     };
     match kind {
         KeyKind::Ed25519 => ed25519(r),
-        KeyKind::EcdsaP256 => point(r, "nistp256", 64, 256),
-        KeyKind::EcdsaP384 => point(r, "nistp384", 96, 384),
-        KeyKind::EcdsaP521 => point(r, "nistp521", 132, 521),
+        KeyKind::EcdsaP256 => p256(r),
+        KeyKind::EcdsaP384 => point(r, "nistp384", 96, |p| p384::PublicKey::from_sec1_bytes(p).is_ok(), 384),
+        KeyKind::EcdsaP521 => point(r, "nistp521", 132, |p| p521::PublicKey::from_sec1_bytes(p).is_ok(), 521),
         KeyKind::SkEd25519 => {
             let bits = ed25519(r)?;
             r.text()?;
             Ok(bits)
         }
         KeyKind::SkEcdsaP256 => {
-            let bits = point(r, "nistp256", 64, 256)?;
+            let bits = p256(r)?;
             r.text()?;
             Ok(bits)
         }

@@ -424,8 +424,8 @@ fn the_front_answers_as_ssh_keygen_does() {
         assert_eq!(String::from_utf8(out).unwrap(), found.join("\n") + "\n");
         assert!(!found.is_empty());
     }
-    // OpenSSH 9.2 also names principals that the line negates (it takes "-1" for a match there,
-    // though not in `verify`); ours does not.
+    // For a certificate OpenSSH 9.2 matches each pattern of the line by itself here, though not in
+    // `verify`, and so names principals that the line negates; ours does not.
     lab.certify("negated", "k", "ca", &["-n", "b@x"]);
     let negated = SshSig::parse_armored(&lab.sign("negated", NAMESPACE, "sha512", MESSAGE)).unwrap();
     assert!(keygen::find_principals(&allowed, &negated, now).is_empty());

@@ -1,5 +1,6 @@
 //! m of n counts people, as far as keys can tell: judged on signatures that the real `ssh-keygen` made.
 #![allow(clippy::disallowed_methods, reason = "the vectors are made by the real ssh-keygen")]
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 use muster_core::UtcTime;
 use muster_signing::allowed_signers::{AllowedSigners, ZuluOnly};
