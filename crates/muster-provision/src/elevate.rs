@@ -115,12 +115,13 @@ const ROOT: &str = concat!(
     r#"echo "MARK begin"; echo "MARK begin" >&2; (eval "$s"); r=$?; echo; echo "MARK end $r"; exit "$r""#
 );
 
-/// The unprivileged stage of [`Elevation::Password`]; `$1` is the root stage.
+/// The unprivileged stage of [`Elevation::Password`]; `$1` is the root stage. No `exec sudo` there:
+/// without a tty sudo binds its ticket to the parent process, which `exec` would change.
 const ASK: &str = concat!(
     r#"IFS= read -r p; command -v sudo >/dev/null || exit 96; "#,
-    r#"if sudo -n -- /bin/sh -c : </dev/null >/dev/null 2>&1; then p=; exec sudo -n -- /bin/sh -c "$1"; fi; "#,
+    r#"if sudo -n -- /bin/sh -c : </dev/null >/dev/null 2>&1; then p=; sudo -n -- /bin/sh -c "$1"; exit $?; fi; "#,
     r#"printf "%s\n" "$p" | sudo -S -p "" -v || exit 98; "#,
-    r#"if sudo -n -- /bin/sh -c : </dev/null >/dev/null 2>&1; then p=; exec sudo -n -- /bin/sh -c "$1"; fi; "#,
+    r#"if sudo -n -- /bin/sh -c : </dev/null >/dev/null 2>&1; then p=; sudo -n -- /bin/sh -c "$1"; exit $?; fi; "#,
     r#"{ printf "%s\n" "$p"; p=; exec cat; } | sudo -S -p "" -- /bin/sh -c "$1""#
 );
 
