@@ -33,7 +33,11 @@ m_kill_user() {
   while [ $m_i -lt 50 ]; do
     m_l=
     for m_d in /proc/[0-9]*; do
-      if [ "$(stat -c %u "$m_d" 2>/dev/null)" = "$m_u" ]; then kill -KILL "${m_d#/proc/}" 2>/dev/null; m_l=y; fi
+      # A process that has ended and waits for its parent is no process of anybody.
+      if [ "$(stat -c %u "$m_d" 2>/dev/null)" = "$m_u" ] && ! grep -q '^State:.Z' "$m_d/status" 2>/dev/null; then
+        kill -KILL "${m_d#/proc/}" 2>/dev/null
+        m_l=y
+      fi
     done
     [ -n "$m_l" ] || return 0
     sleep 0.1
@@ -48,14 +52,18 @@ m_drop_account() {
   if getent group "$1" >/dev/null; then groupdel "$1" 2>/dev/null || :; fi
   if getent passwd "$1" >/dev/null; then m_die 1 "userdel did not remove account $1"; fi
 }
-# The tools keep a copy of the last state beside each file; where the files are again what they
-# were, so are the copies.
+# The tools keep a copy of the last state beside each file. Within a transaction, where the files are
+# again what they were, the copies become what they were; else our account is taken out of them.
 m_users_back() {
-  [ -d "$1" ] || return 0
+  m_s=y
   for m_f in passwd shadow group gshadow subuid subgid; do
-    if m_exists "$1/$m_f" || m_exists "/etc/$m_f"; then cmp -s "$1/$m_f" "/etc/$m_f" || return 0; fi
+    if m_exists "$1/$m_f" || m_exists "/etc/$m_f"; then cmp -s "$1/$m_f" "/etc/$m_f" || m_s=n; fi
   done
   for m_f in passwd shadow group gshadow subuid subgid; do
+    if [ $m_s = n ]; then
+      if [ -f "/etc/$m_f-" ]; then sed -i "/^$2:/d" "/etc/$m_f-"; fi
+      continue
+    fi
     if [ -e "$1/$m_f-" ]; then cp -a -- "$1/$m_f-" "/etc/$m_f-"; else rm -f -- "/etc/$m_f-"; fi
     if [ -e "$1/$m_f" ]; then chown --reference="$1/$m_f" "/etc/$m_f" && chmod --reference="$1/$m_f" "/etc/$m_f"; fi
   done

@@ -18,6 +18,7 @@ m_die() { m_rc=$1; shift; printf 'muster-provision: %s\n' "$*" >&2; exit "$m_rc"
 m_now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
 m_log() { printf '%s %s\n' "$(m_now)" "$*" >>"$O/journal" && m_sync "$O/journal"; }
 m_sync() { sync "$1" 2>/dev/null || sync; }
+m_sync_all() { sync -f "$P" 2>/dev/null || sync; }
 m_tell() { logger -t muster-provision -p auth.notice -- "$*" 2>/dev/null || :; }
 m_lock() {
   exec 9>/run/muster-provision.lock || m_die 1 "cannot open /run/muster-provision.lock"
@@ -76,7 +77,7 @@ m_once() {
 
 # sshd for tests of its configuration: gives it what it lacks where it has never run
 m_sshd() {
-  m_e=$("$SSHD" "$@" 2>&1 >/dev/null) && { "$SSHD" "$@" 2>/dev/null; return 0; }
+  { m_e=$("$SSHD" "$@" 2>&1 >&3) && return 0; } 3>&1
   case $m_e in
     *"rivilege separation directory"*) mkdir -p /run/sshd && chmod 0755 /run/sshd ;;
     *"no hostkeys available"*) : ;;
@@ -116,7 +117,7 @@ m_adapt() {
   rm -rf -- "$m_w"
 }
 # m_check_adaptive TOOL PATH MODE < template
-m_check_adaptive() { m_check_mode "$2" "$3" && m_a=$(m_adapt "$1") && [ "$m_a" = "$(cat "$2")" ]; }
+m_check_adaptive() { m_check_mode "$2" "$3" && m_adapt "$1" | cmp -s - "$2"; }
 m_adaptive() {
   m_a=$(m_adapt "$1") || m_die 1 "$1 does not take the text of $2"
   printf '%s\n' "$m_a" | m_file "$2" "$3"

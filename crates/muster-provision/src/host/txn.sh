@@ -10,16 +10,21 @@ m_back() {
     file)
       m_t=$(m_tmp "$7")
       rm -rf -- "$m_t" && cp -a -- "$1/$2" "$m_t" && m_sync "$m_t" && mv -fT -- "$m_t" "$7" ;;
-    account-made) m_drop_account "$7" && m_users_back "$1/users" ;;
+    account-made) m_drop_account "$7" && m_users_back "$1/users" "$7" ;;
     account-was)
       usermod -s "$(cut -d: -f2 "$1/$2.home")" -d "$(cut -d: -f1 "$1/$2.home")" "$7" && chpasswd -e <"$1/$2.hash" ;;
     *) return 1 ;;
   esac
 }
 
+# m_sudo_l ACCOUNT: what sudo lets it do; through a pty where the host demands one even for that
+m_sudo_l() {
+  sudo -n -l -U "$1" </dev/null 2>/dev/null ||
+    { command -v script >/dev/null && script -qec "sudo -n -l -U $1" /dev/null </dev/null 2>/dev/null | tr -d '\r'; }
+}
 # m_granted ACCOUNT: sudo reads our permission
 m_granted() {
-  sudo -l -U "$1" </dev/null 2>/dev/null | grep -q 'NOPASSWD: /usr/bin/muster-shim ""' ||
+  m_sudo_l "$1" | grep -q 'NOPASSWD: /usr/bin/muster-shim ""' ||
     m_die 43 "sudo does not see the permission of $1: does /etc/sudoers read /etc/sudoers.d, and does a later line take it back?"
 }
 
@@ -100,7 +105,7 @@ m_begin() {
   printf '%s\n' "$m_b" >"$P/new/had-baseline"
   if [ $m_v = dir ]; then printf '1 dir %s %s\n' "$(stat -c '%u %g %a' "$V")" "$V"; else printf '1 absent-dir 0 0 0 %s\n' "$V"; fi >"$P/new/index"
   printf '%s begin\n' "$(m_now)" >"$P/new/journal"
-  sync
+  m_sync_all
   mv -T "$P/new" "$O" || m_die 1 "cannot open the transaction"
   m_arm "$3" || m_die 1 "cannot set the timer that puts the host back"
 }
@@ -148,7 +153,7 @@ m_commit() {
     awk 'NR == FNR { r[$0] = 1; next } !($6 in r)' "$O/retired" "$P/baseline/index" >"$P/baseline/index.new" &&
       mv -T "$P/baseline/index.new" "$P/baseline/index"
   fi
-  cat >"$P/manifest.new" && sync || m_die 1 "cannot write the manifest"
+  cat >"$P/manifest.new" && m_sync_all || m_die 1 "cannot write the manifest"
   if [ ! -s "$P/manifest.new" ]; then
     # A part of a plan: the manifest of the whole stays, with the last transaction named.
     sed "s/^transaction: .*/transaction: $1/" "$P/manifest" >"$P/manifest.new" || m_die 1 "cannot write the manifest"

@@ -48,7 +48,8 @@ pub(crate) fn available() -> bool {
 const SETUP: &str = r#"
 set -e
 mkdir -p "$T"; mount -t tmpfs -o mode=0755 sandbox "$T"
-for d in etc usr var opt root home; do
+mkdir "$T/etc"; cp -a /etc/. "$T/etc"; mount --bind "$T/etc" /etc
+for d in usr var opt root home; do
   mkdir -p "$T/$d/u" "$T/$d/w"
   mount -t overlay -o "lowerdir=/$d,upperdir=$T/$d/u,workdir=$T/$d/w" overlay "/$d"
 done
@@ -67,7 +68,8 @@ ssh-keygen -q -t ed25519 -N '' -C signer -f "$T/out/signer"
 install -o admin -g admin -m 600 "$T/out/admin.pub" /home/admin/.ssh/authorized_keys
 /usr/sbin/sshd
 echo ready
-exec sleep infinity
+# An init that reaps.
+exec bash -c 'while :; do sleep 1000 & wait $!; done'
 "#;
 
 /// One sandbox; everything of it is gone when it is dropped.
@@ -172,19 +174,22 @@ impl Sandbox {
         self.enter(&argv, stdin)
     }
 
-    /// Everything that provisioning could touch: type, mode, owner, size or target, digest of files
-    /// in /etc and /var/lib/muster, size and time of change elsewhere.
+    /// Everything that provisioning could touch: type, mode, owner, link target, and the digest of
+    /// each file.
     pub(crate) fn snapshot(&self) -> String {
         self.ok(
-            "cd /; { find etc var/lib/muster opt var/lib/AccountsService run/muster run/muster-provision.lock -printf '%p %y %m %U %G %l\\n'; \
-             find usr/bin usr/sbin usr/lib/systemd -printf '%p %y %m %U %G %l %s %T@\\n'; \
+            "cd /; { find etc var/lib/muster opt run/muster run/muster-provision.lock -printf '%p %y %m %U %G %l\\n'; \
+             find usr/bin usr/sbin -name '*muster*' -printf '%p %y %m %U %G %l %s %T@\\n'; \
              find etc var/lib/muster opt -type f -exec sha256sum {} +; } 2>/dev/null | sort; exit 0",
         )
     }
 
     /// The same with times of change and inode numbers: equal only if nothing was rewritten.
     pub(crate) fn snapshot_strict(&self) -> String {
-        self.ok("cd /; find etc var/lib/muster opt usr/bin usr/sbin run -printf '%p %y %m %U %G %l %s %T@ %i\\n' 2>/dev/null | grep -v '^run ' | sort; exit 0")
+        self.ok(
+            "cd /; { find etc var/lib/muster opt run/muster -printf '%p %y %m %U %G %l %s %T@ %i\\n'; \
+             find usr/bin usr/sbin -name '*muster*' -printf '%p %y %m %U %G %l %s %T@ %i\\n'; } 2>/dev/null | sort; exit 0",
+        )
     }
 }
 
