@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "development tool: it spawns cargo, apt-get and the like")]
 
+mod bench;
 mod ci;
 mod fuzz;
+mod dist;
 mod links;
 mod run;
 mod setup;
@@ -31,6 +33,13 @@ enum Command {
     Ci,
     /// Runs the fuzz targets, each for a while (docs/fuzzing.md).
     Fuzz(fuzz::Options),
+    /// Us and the other side, side by side; rewrites docs/benchmarks.md. Needs root.
+    Bench {
+        /// Which ones; all when none is named.
+        parts: Vec<String>,
+    },
+    /// Release files under dist/: static shim, CLI, Debian packages, SBOMs, SHA-256 sums.
+    Dist,
     /// The nodes of tests and of the demo on this machine.
     Testbed {
         /// Boots nodes of these names on a bed that stays, and says how to get into them.
@@ -48,6 +57,8 @@ fn main() -> Result<()> {
         Command::Ci => ci::run(),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Testbed { up, down } => testbed(&up, down),
+        Command::Bench { parts } => bench::run(&parts),
+        Command::Dist => dist::run(),
     }
 }
 

@@ -1,0 +1,204 @@
+//! `cargo xtask dist`: what a release is made of, under `dist/`.
+//!
+//! The shim is static and runs on any Linux of its architecture; the CLI is linked to the glibc of
+//! the machine that builds it, so release builds belong on the oldest system that is supported.
+//! Both carry their dependency list (cargo auditable) and have an SBOM (CycloneDX) beside them.
+//! Times inside the packages come from `SOURCE_DATE_EPOCH`, else from the last commit, so that
+//! two builds of one commit differ as little as the toolchain allows.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest as _, Sha256};
+
+use crate::run::{cargo, root, run as spawn};
+use crate::setup;
+
+const AUDITABLE: &str = "0.7.7";
+const CYCLONEDX: &str = "0.5.9";
+
+/// One program and how it is packaged.
+struct Program {
+    name: &'static str,
+    profile: &'static str,
+    /// No shared library at all.
+    is_static: bool,
+    summary: &'static str,
+    depends: &'static str,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        name: "muster-shim",
+        profile: "shim",
+        is_static: true,
+        summary: "runs only what a trusted key signed (ForceCommand target)",
+        depends: "openssh-server, sudo, bash",
+    },
+    Program {
+        name: "muster",
+        profile: "release",
+        is_static: false,
+        summary: "signs, provisions and operates hosts that run only signed scripts",
+        depends: "libc6, libgcc-s1",
+    },
+];
+
+/// Builds everything.
+pub(crate) fn run() -> Result<()> {
+    let dist = root()?.join("dist");
+    if dist.exists() {
+        fs::remove_dir_all(&dist)?;
+    }
+    fs::create_dir_all(&dist)?;
+    let epoch = source_date()?;
+    let triple = host_triple()?;
+    let auditable = setup::cargo_tool("cargo-auditable", AUDITABLE)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let mut files = Vec::new();
+    for program in PROGRAMS {
+        let built = build(program, &auditable, &triple, &epoch)?;
+        let named = dist.join(format!("{}-{version}-{triple}", program.name));
+        fs::copy(&built, &named)?;
+        files.push(named);
+        files.push(sbom(program, &dist, version)?);
+        files.push(debian(program, &built, &dist, version, &epoch)?);
+    }
+    sums(&dist, &files)
+}
+
+fn host_triple() -> Result<String> {
+    let out = Command::new("rustc").arg("-vV").output().context("rustc -vV")?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    text.lines().find_map(|l| l.strip_prefix("host: ")).map(str::to_owned).context("rustc names no host")
+}
+
+/// Seconds since the epoch that stand for "now" in what is built.
+fn source_date() -> Result<String> {
+    if let Ok(given) = std::env::var("SOURCE_DATE_EPOCH") {
+        return Ok(given);
+    }
+    let out = Command::new("git").current_dir(root()?).args(["log", "-1", "--format=%ct"]).output()?;
+    if !out.status.success() {
+        bail!("not in a git checkout: set SOURCE_DATE_EPOCH");
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
+
+fn build(program: &Program, auditable: &Path, triple: &str, epoch: &str) -> Result<PathBuf> {
+    let target = root()?.join("target/dist");
+    let mut c = Command::new(auditable);
+    // Called by its own name, cargo-auditable wants the subcommand as cargo would pass it.
+    c.current_dir(root()?).args(["auditable", "build", "--locked", "--package", program.name]);
+    c.args(["--bin", program.name, "--profile", program.profile, "--target", triple, "--target-dir"]);
+    c.arg(&target).env("SOURCE_DATE_EPOCH", epoch);
+    if program.is_static {
+        c.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    }
+    spawn(&mut c)?;
+    Ok(target.join(triple).join(program.profile).join(program.name))
+}
+
+fn sbom(program: &Program, dist: &Path, version: &str) -> Result<PathBuf> {
+    let tool = setup::cargo_tool("cargo-cyclonedx", CYCLONEDX)?;
+    let manifest = root()?.join("crates").join(program.name).join("Cargo.toml");
+    let name = format!("{}-{version}.cdx", program.name);
+    let mut c = Command::new(tool);
+    c.current_dir(root()?).args(["cyclonedx", "--format", "json", "--override-filename", &name]);
+    spawn(c.arg("--manifest-path").arg(&manifest))?;
+    // It writes one beside each manifest of the workspace; only this program's is wanted.
+    let mut found = None;
+    for entry in fs::read_dir(root()?.join("crates"))?.chain(fs::read_dir(root()?)?) {
+        let file = entry?.path().join(format!("{name}.json"));
+        if file.is_file() {
+            if file.parent() == manifest.parent() {
+                let to = dist.join(format!("{name}.json"));
+                fs::copy(&file, &to)?;
+                found = Some(to);
+            }
+            fs::remove_file(file)?;
+        }
+    }
+    found.with_context(|| format!("cargo cyclonedx wrote no {name}.json"))
+}
+
+/// A Debian package: the program, its licence, and for the CLI its manual pages and completions.
+/// No maintainer scripts: installing it changes no account, no sudoers, no sshd.
+fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &str) -> Result<PathBuf> {
+    let arch = String::from_utf8(Command::new("dpkg").arg("--print-architecture").output()?.stdout)?;
+    let arch = arch.trim();
+    let stage = tempfile::tempdir()?;
+    let tree = stage.path().join("tree");
+    let put = |path: &str, bytes: &[u8], mode: u32| -> Result<()> {
+        let to = tree.join(path);
+        fs::create_dir_all(to.parent().context("a path in a package has a folder")?)?;
+        fs::write(&to, bytes)?;
+        fs::set_permissions(&to, fs::Permissions::from_mode(mode))?;
+        Ok(())
+    };
+    put(&format!("usr/bin/{}", program.name), &fs::read(built)?, 0o755)?;
+    let copyright = format!(
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\n\
+         Copyright: the Muster authors\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n"
+    );
+    put(&format!("usr/share/doc/{}/copyright", program.name), copyright.as_bytes(), 0o644)?;
+    if program.name == "muster" {
+        pages(built, &tree)?;
+    }
+    let control = format!(
+        "Package: {name}\nVersion: {version}\nArchitecture: {arch}\nSection: admin\nPriority: optional\n\
+         Maintainer: Muster maintainers <maintainers@muster.invalid>\nDepends: {depends}\nDescription: {summary}\n\
+         \u{20}Part of Muster: machines that already exist join, are operated in and leave a cluster, and\n\
+         \u{20}nothing runs as root on them that a trusted key did not vouch for.\n",
+        name = program.name,
+        depends = program.depends,
+        summary = program.summary,
+    );
+    put("DEBIAN/control", control.as_bytes(), 0o644)?;
+    let out = dist.join(format!("{}_{version}_{arch}.deb", program.name));
+    spawn(
+        Command::new("dpkg-deb")
+            .env("SOURCE_DATE_EPOCH", epoch)
+            .args(["--root-owner-group", "--build"])
+            .arg(&tree)
+            .arg(&out)
+            .stdout(Stdio::null()),
+    )?;
+    Ok(out)
+}
+
+/// Manual pages and completions, as the CLI itself writes them.
+fn pages(muster: &Path, tree: &Path) -> Result<()> {
+    let write = |args: &[&str], to: &str| -> Result<()> {
+        let out = Command::new(muster).args(args).output()?;
+        if !out.status.success() || out.stdout.is_empty() {
+            bail!("muster {args:?} printed nothing: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        let to = tree.join(to);
+        fs::create_dir_all(to.parent().context("a path in a package has a folder")?)?;
+        fs::write(to, out.stdout)?;
+        Ok(())
+    };
+    write(&["completion", "bash"], "usr/share/bash-completion/completions/muster")?;
+    write(&["completion", "zsh"], "usr/share/zsh/vendor-completions/_muster")?;
+    write(&["completion", "fish"], "usr/share/fish/vendor_completions.d/muster.fish")?;
+    let man = tree.join("usr/share/man/man1");
+    fs::create_dir_all(&man)?;
+    spawn(Command::new(muster).args(["completion", "man", "--dir"]).arg(&man))
+}
+
+/// `SHA256SUMS`, as `sha256sum -c` reads it.
+fn sums(dist: &Path, files: &[PathBuf]) -> Result<()> {
+    let mut out = fs::File::create(dist.join("SHA256SUMS"))?;
+    for file in files {
+        let digest: String = Sha256::digest(fs::read(file)?).iter().map(|b| format!("{b:02x}")).collect();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        println!("{digest}  {name}");
+        writeln!(out, "{digest}  {name}")?;
+    }
+    Ok(())
+}
