@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest as _, Sha256};
 
-use crate::run::{cargo, root, run as spawn};
+use crate::run::{root, run as spawn};
 use crate::setup;
 
 const AUDITABLE: &str = "0.7.7";
@@ -141,10 +141,8 @@ fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &s
         Ok(())
     };
     put(&format!("usr/bin/{}", program.name), &fs::read(built)?, 0o755)?;
-    let copyright = format!(
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\n\
-         Copyright: the Muster authors\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n"
-    );
+    let copyright = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\n\
+         Copyright: the Muster authors\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n".to_string();
     put(&format!("usr/share/doc/{}/copyright", program.name), copyright.as_bytes(), 0o644)?;
     if program.name == "muster" {
         pages(built, &tree)?;
