@@ -1,0 +1,198 @@
+//! `probe`: facts of this host, unsigned, read-only. Takes no lock and writes no file.
+//!
+//! On envelope 1 the answer is the published one: processors, `MemTotal` in kB, machine, and the
+//! kubelet's state as `systemctl is-active` prints it, one a line. On envelope 2 it is one JSON
+//! document, described in `docs/shim.md`.
+//!
+//! The asker is whoever holds the login, so nothing here is steered by it: fixed paths, fixed
+//! arguments, a clock on every tool, and no tool is run that somebody other than root could have
+//! put there.
+
+mod facts;
+mod json;
+mod tools;
+
+use crate::probe::json::Json;
+use muster_core::UtcTime;
+
+/// What only the rest of the shim knows. Everything else the probe reads itself.
+#[derive(Debug)]
+pub struct Inside {
+    /// The one `now` of this call.
+    pub now: UtcTime,
+    /// When this shim was built; the floor of its clock.
+    pub build_date: UtcTime,
+    /// The policy, or why there is none.
+    pub policy: Result<PolicySummary, String>,
+    /// The run that holds the host.
+    pub running: Option<Running>,
+    /// The last run that has a durable record.
+    pub last_run: Option<LastRun>,
+}
+
+/// What a sender needs to know of `shim.toml` so as not to ship what would be refused.
+#[derive(Debug, Default)]
+pub struct PolicySummary {
+    /// SHA-256 of the file, lower hex.
+    pub digest: String,
+    /// What the host is called.
+    pub host: Option<String>,
+    /// The pools it is in.
+    pub pools: Vec<String>,
+    /// Whether envelope 1 is taken.
+    pub envelope_one: bool,
+    /// How many distinct signers an intent needs.
+    pub signers_needed: usize,
+    /// The longest deadline that is taken, seconds.
+    pub max_deadline: u32,
+    /// Profiles, each with the lowest epoch that is taken now.
+    pub profiles: Vec<(String, u32)>,
+}
+
+/// A run that has begun and has no end yet.
+#[derive(Debug)]
+pub struct Running {
+    /// Run id.
+    pub run: String,
+    /// Its phase.
+    pub phase: String,
+    /// When it began.
+    pub since: UtcTime,
+    /// Whether its shim is still there; `false` means that the next run will clean up after it.
+    pub alive: bool,
+}
+
+/// How the last recorded run ended, or that it only began.
+#[derive(Debug)]
+pub struct LastRun {
+    /// Run id.
+    pub run: String,
+    /// Its phase.
+    pub phase: String,
+    /// The word of its verdict; `started` when no end is recorded.
+    pub verdict: String,
+    /// When that was recorded.
+    pub time: UtcTime,
+}
+
+/// The published four lines.
+pub fn one() -> String {
+    let kubelet = facts::kubelet_state().unwrap_or_default();
+    let memory = facts::meminfo("MemTotal").unwrap_or(0);
+    let (_, machine) = muster_sys::system::kernel();
+    format!("{}\n{memory}\n{machine}\n{kubelet}\n", muster_sys::system::processors())
+}
+
+/// The JSON document, ended by a line feed.
+pub fn two(inside: &Inside) -> String {
+    let mut j = Json::default();
+    j.object(|j| {
+        j.number("muster-probe", 1);
+        facts::write(j, inside.now);
+        tools::write(j);
+        j.member("shim", |j| {
+            j.object(|j| {
+                j.string("version", env!("CARGO_PKG_VERSION"));
+                j.string("build-date", &inside.build_date.to_string());
+            });
+        });
+        j.member("policy", |j| policy(j, &inside.policy));
+        j.member("running", |j| running(j, inside.running.as_ref()));
+        j.member("last-run", |j| last_run(j, inside.last_run.as_ref()));
+    });
+    j.finish()
+}
+
+fn policy(j: &mut Json, policy: &Result<PolicySummary, String>) {
+    j.object(|j| match policy {
+        Err(fault) => j.string("fault", fault),
+        Ok(p) => {
+            j.string("sha256", &p.digest);
+            j.optional("host", p.host.as_deref());
+            j.strings("pools", &p.pools);
+            j.boolean("envelope-1", p.envelope_one);
+            j.number("signers-needed", p.signers_needed as u64);
+            j.number("max-deadline", u64::from(p.max_deadline));
+            j.member("profiles", |j| {
+                j.object(|j| p.profiles.iter().for_each(|(name, floor)| j.number(name, u64::from(*floor))));
+            });
+        }
+    });
+}
+
+fn running(j: &mut Json, running: Option<&Running>) {
+    let Some(r) = running else { return j.null() };
+    j.object(|j| {
+        j.string("run", &r.run);
+        j.string("phase", &r.phase);
+        j.string("since", &r.since.to_string());
+        j.boolean("alive", r.alive);
+    });
+}
+
+fn last_run(j: &mut Json, last: Option<&LastRun>) {
+    let Some(r) = last else { return j.null() };
+    j.object(|j| {
+        j.string("run", &r.run);
+        j.string("phase", &r.phase);
+        j.string("verdict", &r.verdict);
+        j.string("time", &r.time.to_string());
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(policy: Result<PolicySummary, String>) -> Inside {
+        let at = UtcTime::from_unix(1_795_910_400);
+        Inside { now: at, build_date: at, policy, running: None, last_run: None }
+    }
+
+    #[test]
+    fn envelope_one_is_four_lines() {
+        let text = one();
+        let lines: Vec<&str> = text.split_terminator('\n').collect();
+        assert_eq!(lines.len(), 4, "{text:?}");
+        assert!(lines[0].parse::<u32>().unwrap() >= 1);
+        assert!(lines[1].parse::<u64>().unwrap() > 1024);
+        assert!(!lines[2].is_empty());
+    }
+
+    #[test]
+    fn envelope_two_is_one_line_with_every_fact() {
+        let mut full = inside(Ok(PolicySummary {
+            host: Some("edge-1".into()),
+            profiles: vec![("heartbeat".into(), 7)],
+            ..PolicySummary::default()
+        }));
+        let since = UtcTime::from_unix(1_795_910_000);
+        full.running = Some(Running { run: "ab".into(), phase: "join".into(), since, alive: true });
+        full.last_run =
+            Some(LastRun { run: "cd".into(), phase: "leave".into(), verdict: "ok".into(), time: since });
+        let text = two(&full);
+        assert_eq!(text.lines().count(), 1);
+        for part in [
+            "\"muster-probe\":1",
+            "\"clock\":{\"now\":\"2026-11-29T00:00:00Z\"",
+            "\"policy\":{\"sha256\":\"\",\"host\":\"edge-1\",\"pools\":[],",
+            "\"profiles\":{\"heartbeat\":7}",
+            "\"running\":{\"run\":\"ab\",\"phase\":\"join\",\"since\":\"2026-11-28T23:53:20Z\",\"alive\":true}",
+            "\"last-run\":{\"run\":\"cd\",\"phase\":\"leave\",\"verdict\":\"ok\"",
+        ] {
+            assert!(text.contains(part), "{part} not in {text}");
+        }
+        for key in
+            ["os", "kernel", "cpus", "memory-kib", "swap-kib", "cgroup", "disk", "kubelet", "tools", "shim"]
+        {
+            assert!(text.contains(&format!("\"{key}\":")), "{key} not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_host_without_policy_says_why() {
+        let text = two(&inside(Err("no /etc/muster/shim.toml".into())));
+        assert!(text.contains("\"policy\":{\"fault\":\"no /etc/muster/shim.toml\"}"), "{text}");
+        assert!(text.contains("\"running\":null,\"last-run\":null}"), "{text}");
+    }
+}

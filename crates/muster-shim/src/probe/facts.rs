@@ -1,0 +1,113 @@
+//! Facts that the kernel, `/etc/os-release` and systemd tell.
+
+use super::json::Json;
+use muster_core::UtcTime;
+use muster_sys::command::Command;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// Bytes that are read of a file of facts at the most.
+const MOST: u64 = 64 * 1024;
+
+/// Writes `os`, `kernel`, `cpus`, `memory-kib`, `swap-kib`, `cgroup`, `clock`, `disk`, `kubelet`.
+pub(super) fn write(j: &mut Json, now: UtcTime) {
+    let release = text("/etc/os-release").or_else(|| text("/usr/lib/os-release")).unwrap_or_default();
+    j.member("os", |j| {
+        j.object(|j| {
+            j.optional("id", os_field(&release, "ID").as_deref());
+            j.optional("version", os_field(&release, "VERSION_ID").as_deref());
+            j.optional("name", os_field(&release, "PRETTY_NAME").as_deref());
+        });
+    });
+    let (kernel, machine) = muster_sys::system::kernel();
+    j.member("kernel", |j| {
+        j.object(|j| {
+            j.string("release", &kernel);
+            j.string("machine", &machine);
+        });
+    });
+    j.number("cpus", muster_sys::system::processors() as u64);
+    j.number("memory-kib", meminfo("MemTotal").unwrap_or(0));
+    j.number("swap-kib", meminfo("SwapTotal").unwrap_or(0));
+    j.string("cgroup", cgroup_version());
+    j.member("clock", |j| {
+        j.object(|j| {
+            j.string("now", &now.to_string());
+            j.known("synchronised", muster_sys::clock::synchronised());
+        });
+    });
+    j.member("disk", |j| match muster_sys::system::space(Path::new("/var/lib")) {
+        Ok(space) => j.object(|j| {
+            j.string("path", "/var/lib");
+            j.number("total-bytes", space.total);
+            j.number("free-bytes", space.free);
+        }),
+        Err(_) => j.null(),
+    });
+    j.optional("kubelet", kubelet_state().as_deref().filter(|s| !s.is_empty()));
+}
+
+fn text(path: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(MOST).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A field of os-release(5): `NAME=value`, the value perhaps in quotes.
+fn os_field(release: &str, name: &str) -> Option<String> {
+    let value = release.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('='))?.trim();
+    Some(value.trim_matches(['"', '\'']).chars().take(200).collect())
+}
+
+/// A line of `/proc/meminfo`, in kB (proc_meminfo(5)).
+pub(super) fn meminfo(name: &str) -> Option<u64> {
+    let all = text("/proc/meminfo")?;
+    let value = all.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+    value.split_whitespace().next()?.parse().ok()
+}
+
+/// `v2` (the one hierarchy), `hybrid` (v1 controllers beside a v2 hierarchy), `v1`, or `none`.
+fn cgroup_version() -> &'static str {
+    let there = |path: &str| Path::new(path).exists();
+    if there("/sys/fs/cgroup/cgroup.controllers") {
+        "v2"
+    } else if there("/sys/fs/cgroup/unified/cgroup.controllers") {
+        "hybrid"
+    } else if there("/sys/fs/cgroup/systemd") || there("/sys/fs/cgroup/memory") {
+        "v1"
+    } else {
+        "none"
+    }
+}
+
+/// What `systemctl is-active kubelet` prints; `None` where there is no systemctl or no answer.
+pub(super) fn kubelet_state() -> Option<String> {
+    let out = Command::new("/usr/bin/systemctl")
+        .args(["is-active", "kubelet"])
+        .deadline(Duration::from_secs(3))
+        .keep_output(256)
+        .run()
+        .ok()?;
+    let word = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+    word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-').then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn os_release_fields() {
+        let text = "NAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nID=debian\nID_LIKE=x\n";
+        assert_eq!(os_field(text, "ID").as_deref(), Some("debian"));
+        assert_eq!(os_field(text, "VERSION_ID").as_deref(), Some("12"));
+        assert_eq!(os_field(text, "VARIANT"), None);
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(meminfo("MemTotal").unwrap() > 1024);
+        assert_ne!(cgroup_version(), "");
+    }
+}

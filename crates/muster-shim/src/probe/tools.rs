@@ -1,0 +1,88 @@
+//! Container and Kubernetes tools, with what they say of their version.
+
+use super::json::Json;
+use muster_sys::command::Command;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Tools, and how each is asked for its version.
+const TOOLS: &[(&str, &[&str])] = &[
+    ("containerd", &["--version"]),
+    ("crictl", &["--version"]),
+    ("crio", &["--version"]),
+    ("docker", &["--version"]),
+    ("kubeadm", &["version", "-o", "short"]),
+    ("kubelet", &["--version"]),
+    ("podman", &["--version"]),
+    ("runc", &["--version"]),
+];
+
+/// Folders that are searched, in this order.
+const FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// One tool's clock, and that of all together.
+const ONE: Duration = Duration::from_secs(2);
+const ALL: Duration = Duration::from_secs(8);
+
+/// Writes `tools`: of each that is there, its path and version; `null` for a version that was not
+/// asked for or not answered in time.
+pub(super) fn write(j: &mut Json) {
+    let start = Instant::now();
+    j.member("tools", |j| {
+        j.object(|j| {
+            for (name, args) in TOOLS {
+                let Some(path) = find(name) else { continue };
+                let version = if start.elapsed() < ALL { version(&path, args) } else { None };
+                j.member(name, |j| {
+                    j.object(|j| {
+                        j.string("path", &path.to_string_lossy());
+                        j.optional("version", version.as_deref());
+                    });
+                });
+            }
+        });
+    });
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    FOLDERS.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.is_file())
+}
+
+/// The first line of the answer. A program that somebody other than root could have replaced is
+/// not run: the asker is not trusted with choosing when root runs it.
+fn version(path: &Path, args: &[&str]) -> Option<String> {
+    let real = path.canonicalize().ok()?;
+    if !real
+        .ancestors()
+        .all(|part| std::fs::metadata(part).is_ok_and(|m| m.uid() == 0 && m.mode() & 0o022 == 0))
+    {
+        return None;
+    }
+    let out = Command::new(&real).args(args).deadline(ONE).keep_output(4096).run().ok()?;
+    if !out.ok() {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let line: String = text.lines().next()?.trim().chars().take(200).collect();
+    (!line.is_empty()).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn only_roots_programs_are_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let tool = dir.path().join("tool");
+        std::fs::write(&tool, "#!/bin/sh\necho tool 1.2\n").unwrap();
+        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // /tmp is writable by everybody, so nothing below it is root's alone.
+        assert_eq!(version(&tool, &[]), None);
+        assert!(version(Path::new("/bin/true"), &[]).is_none(), "it prints nothing");
+        let bash = version(Path::new("/bin/bash"), &["--version"]).unwrap();
+        assert!(bash.starts_with("GNU bash"), "{bash}");
+    }
+}
