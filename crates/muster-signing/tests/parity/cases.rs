@@ -176,6 +176,11 @@ fn aimed(
             options.push(format!("{}=\"{text}\"", cased(r, name)));
         }
     }
+    if let [after, before] = bounds[..]
+        && before <= after
+    {
+        tags.push("bad-line");
+    }
     let space = *r.pick(&[" ", " ", " ", "\t", "  "]);
     let options = if options.is_empty() { String::new() } else { options.join(",") + space };
     let comment = *r.pick(&["", "", " c", " a comment # with words", "\t", " \u{e9}"]);
