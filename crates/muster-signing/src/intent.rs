@@ -95,7 +95,15 @@ pub enum OnDisconnect {
     Finish,
 }
 
-/// A well-formed intent. Well-formed is not signed.
+/// A well-formed intent. Well-formed is not signed. Only [`Intent::parse`] makes one, from the bytes
+/// that its digest is of.
+///
+/// ```compile_fail,E0451
+/// use muster_signing::intent::{Draft, Intent};
+/// fn forge(fields: Draft) -> Intent {
+///     Intent { fields, digest: [0; 32] }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     fields: Draft,

@@ -54,6 +54,13 @@ pub struct Check<'a> {
 }
 
 /// A signature that was verified. Only [`verify`] makes one.
+///
+/// ```compile_fail,E0451
+/// use muster_signing::{key::PublicKey, verify::{SignerId, Verified}};
+/// fn forge(signer: SignerId) -> Verified {
+///     Verified { signer, fingerprint: String::new(), authority: None, certificate: None, line: 1 }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Verified {

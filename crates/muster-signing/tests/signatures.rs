@@ -401,6 +401,36 @@ fn m2_what_stops_a_stolen_signer_is_removal_revocation_its_end_or_m_of_n() {
 }
 
 #[test]
+fn reasons_come_in_the_documented_order() {
+    let lab = Lab::new();
+    lab.key("k", "ed25519", None);
+    lab.key("weak", "rsa", Some(2048));
+    lab.key("other", "ed25519", None);
+    let list = format!("{}\n{}\n", lab.line("k"), lab.line("weak"));
+    let case = |allowed: &str, key: &str, namespace: &str| {
+        let signature = lab.sign(key, namespace, "sha512", MESSAGE);
+        let case =
+            Case { allowed, signature: &signature, message: b"other bytes", revoked: Some(list.as_bytes()) };
+        reason(&case)
+    };
+    let line = |head: &str| format!("{head} {}\n", lab.line("k"));
+    // Everything is wrong with the first, and one thing less with each that follows.
+    assert_eq!(case("", "weak", "git"), Reason::Algorithm);
+    assert_eq!(case("", "k", "git"), Reason::Namespace);
+    assert_eq!(case("", "k", NAMESPACE), Reason::KeyUnknown);
+    assert_eq!(case(&line("q namespaces=\"x\""), "k", NAMESPACE), Reason::Principal);
+    assert_eq!(
+        case(&line("kpssh namespaces=\"x\",valid-before=\"20200101Z\""), "k", NAMESPACE),
+        Reason::Namespace
+    );
+    assert_eq!(case(&line("kpssh valid-after=\"20300101Z\""), "k", NAMESPACE), Reason::KeyNotYetValid);
+    assert_eq!(case(&line("kpssh"), "k", NAMESPACE), Reason::Revoked);
+    let signature = lab.sign("k", NAMESPACE, "sha512", MESSAGE);
+    let allowed = line("kpssh");
+    assert_eq!(reason(&Case { message: b"other bytes", ..plain(&allowed, &signature) }), Reason::BytesDiffer);
+}
+
+#[test]
 fn the_front_answers_as_ssh_keygen_does() {
     let lab = Lab::new();
     lab.key("k", "ed25519", None);
