@@ -1,0 +1,90 @@
+//! Every rule of signed execution has a test that is named after it: `m3_…`, `s10_…`.
+//!
+//! Run `cargo test m3_` to see what holds a rule, and `docs/threat-model.md` for what the rules are about.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::rust::tests;
+use crate::{files, root};
+
+/// The rules, each in a few words.
+const RULES: &[(&str, &str)] = &[
+    ("m1", "what decides whom a host obeys is a signed value"),
+    ("m2", "an epoch does not stop a stolen signer"),
+    ("m3", "an epoch is bounded, and so is its step"),
+    ("m4", "profiles are listed, with a least epoch"),
+    ("m5", "the floor moves only after every check"),
+    ("m6", "envelope 1 is no way around the policy"),
+    ("m7", "envelope 2 and the intent have one grammar"),
+    ("m8", "the shim takes no argument and decides by its name"),
+    ("m9", "two runs never stand side by side"),
+    ("m10", "disconnects are seen and secrets stay out of sudo's log"),
+    ("m11", "a cut link is noticed"),
+    ("m12", "what a disconnect does is signed"),
+    ("m13", "m of n counts distinct signers"),
+    ("m14", "the clock is held against signed times"),
+    ("s1", "no caller's time zone"),
+    ("s2", "the script's surroundings are built from nothing"),
+    ("s3", "a start record before, an end record after"),
+    ("s4", "who asked is evidence, and only narrows"),
+    ("s5", "every run has a deadline"),
+    ("s6", "input is bounded in bytes and time"),
+    ("s7", "stragglers end with the run"),
+    ("s8", "floors are one file, whole, and never guessed"),
+    ("s9", "the revocation list is read or nothing runs"),
+    ("s10", "trust files are safe or refused"),
+    ("s11", "targets are whole names out of shim.toml"),
+    ("s12", "login keys lie where the account cannot write"),
+    ("s13", "busy and peer-gone are no faults of the host"),
+    ("s14", "a floor can be raised without a script"),
+];
+
+/// Rules whose code has not landed yet. It only ever gets shorter, and ends empty.
+const NOT_YET: &[&str] = &["m4", "m5", "m8", "m10", "m11", "m12", "m14", "s7", "s12", "s13"];
+
+/// What is wrong, given the names of all tests.
+fn faults(names: &BTreeSet<String>, not_yet: &[&str]) -> Vec<String> {
+    let mut count: BTreeMap<&str, usize> = RULES.iter().map(|(rule, _)| (*rule, 0)).collect();
+    for name in names {
+        if let Some(n) = name.split_once('_').and_then(|(head, _)| count.get_mut(head)) {
+            *n += 1;
+        }
+    }
+    let mut out = Vec::new();
+    for (rule, what) in RULES {
+        match (count.get(rule).copied().unwrap_or(0), not_yet.contains(rule)) {
+            (0, false) => out.push(format!("{rule}: no test fn {rule}_… ({what})")),
+            (1.., true) => out.push(format!("{rule} has a test now: take it out of NOT_YET")),
+            _ => {}
+        }
+    }
+    out.extend(
+        not_yet.iter().filter(|r| !count.contains_key(*r)).map(|r| format!("{r} in NOT_YET is no rule")),
+    );
+    out
+}
+
+#[test]
+fn every_rule_has_a_test_of_its_name() {
+    let mut names = BTreeSet::new();
+    for path in files(&root().join("crates"), ".rs") {
+        names.extend(tests(&fs::read_to_string(path).expect("source")));
+    }
+    assert!(names.len() > 100, "tests were not found");
+    let wrong = faults(&names, NOT_YET);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_rule_without_a_test_is_seen() {
+    let all = |leave_out: &str| -> BTreeSet<String> {
+        RULES.iter().filter(|(r, _)| *r != leave_out).map(|(r, _)| format!("{r}_holds")).collect()
+    };
+    assert_eq!(faults(&all(""), &[]), Vec::<String>::new());
+    assert_eq!(faults(&all("m1"), &[]).len(), 1, "m10 to m14 do not stand for m1");
+    assert_eq!(faults(&all("s14"), &["s14"]), Vec::<String>::new());
+    assert_eq!(faults(&all(""), &["s14"]), ["s14 has a test now: take it out of NOT_YET"]);
+    assert_eq!(faults(&all(""), &["s15"]), ["s15 in NOT_YET is no rule"]);
+    assert_eq!(RULES.len(), 28);
+}
