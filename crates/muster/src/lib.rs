@@ -1,14 +1,21 @@
 //! The operator's command line.
 #![forbid(unsafe_code)]
 
+pub mod app;
+pub mod args;
 pub mod codes;
+pub mod commands;
 pub mod exit;
 pub mod fault;
 pub mod files;
 pub mod inventory;
+pub mod keygen;
+pub mod pages;
 pub mod printer;
 pub mod profile;
 pub mod secret;
+pub mod settings;
 pub mod shell;
 pub mod signer;
+pub mod terminal;
 pub mod yaml;

@@ -231,6 +231,9 @@ impl Printer {
         for row in rows {
             table.add_row(row.iter().map(|c| self.secrets.redact_text(&clean(c))));
         }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
         for line in table.to_string().lines() {
             self.data(line.trim_end());
         }

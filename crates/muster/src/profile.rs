@@ -5,6 +5,8 @@ pub mod folder;
 pub mod manifest;
 pub mod pattern;
 pub mod signed;
+pub mod verify;
+pub mod words;
 
 /// Where the signed intents of a profile live, inside its folder.
 pub const SIGNED: &str = "signed";

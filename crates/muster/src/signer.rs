@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::files;
 use muster_signing::key::PublicKey;
 use muster_signing::sign::{SignFault, Signer};
+use muster_signing::sshsig::HashAlg;
 use std::path::{Path, PathBuf};
 
 /// Longest key file taken.
@@ -21,6 +22,7 @@ pub struct Named {
     /// Where its private half is.
     pub place: String,
     signer: Box<dyn Signer>,
+    waits: bool,
 }
 
 impl Named {
@@ -29,11 +31,21 @@ impl Named {
         self.public.fingerprint()
     }
 
+    /// Whether somebody may have to confirm or touch before it signs.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
     /// Signs a message in a namespace.
     pub fn sign(&self, message: &[u8], namespace: &str) -> Result<String, Fault> {
-        muster_signing::sign::sign(message, namespace, self.signer.as_ref()).map_err(|SignFault(why)| {
-            Fault::new(Own::AgentRefused, format!("{} did not sign", self.place)).why(why)
-        })
+        self.sign_with(message, namespace, HashAlg::Sha512)
+    }
+
+    /// The same, with the hash chosen.
+    pub fn sign_with(&self, message: &[u8], namespace: &str, hash: HashAlg) -> Result<String, Fault> {
+        let code = if self.waits { Own::AgentRefused } else { Own::KeyFile };
+        muster_signing::sign::sign_with(message, namespace, hash, self.signer.as_ref())
+            .map_err(|SignFault(why)| Fault::new(code, format!("{} did not sign", self.place)).why(why))
     }
 }
 

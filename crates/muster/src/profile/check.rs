@@ -78,6 +78,24 @@ pub fn folder(folder: &Folder, accept_open: &[String], bash: &BashSays<'_>) -> V
     out
 }
 
+/// What there is to say about a script that is signed alone, for envelope 1: there every parameter is open.
+pub fn script_alone(script: &Script, accept_open: &[String], bash: &BashSays<'_>) -> Vec<Remark> {
+    let mut out: Vec<Remark> =
+        shell::script(&script.bytes).iter().map(|f| Remark::rule(&script.file, f)).collect();
+    if let Some((line, detail)) = bash(&script.bytes) {
+        out.push(Remark::rule(&script.file, &Finding { line, rule: Rule::Syntax, detail }));
+    }
+    for (name, (line, _)) in shell::read_names(&script.bytes) {
+        if decides_whom(&name) && !accept_open.contains(&name) {
+            let mut remark = open(&script.file, line, &name);
+            remark.fix =
+                format!("Sign an intent instead (envelope 2), or accept it with --accept-open {name}.");
+            out.push(remark);
+        }
+    }
+    out
+}
+
 /// Whether a name decides whom a host obeys (M1).
 pub fn decides_whom(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();

@@ -131,3 +131,10 @@ pub fn write_all(folder: &Path, phases: &[(Phase, String, Vec<String>)]) -> Resu
     }
     done
 }
+
+/// The signature beside a script, as `ssh-keygen -Y sign` writes it, for envelope 1.
+pub fn v1_signature_file(script: &Path) -> PathBuf {
+    let mut name = script.as_os_str().to_owned();
+    name.push(".sig");
+    PathBuf::from(name)
+}

@@ -110,8 +110,18 @@ impl Agent {
         self.named(&hit.blob)
     }
 
-    /// A signer for a blob, which may be a certificate's.
+    /// A signer for a blob that the agent holds, which may be a certificate's.
     pub fn named(&self, blob: &[u8]) -> Result<Named, Fault> {
+        self.signer(blob, blob)
+    }
+
+    /// A signer whose signatures carry a certificate, of a key that the agent holds without it.
+    pub fn named_as(&self, certificate: &[u8]) -> Result<Named, Fault> {
+        let key = SignerKey::from_blob(certificate).map(|k| k.key().blob().to_vec());
+        self.signer(&key.unwrap_or_default(), certificate)
+    }
+
+    fn signer(&self, held: &[u8], blob: &[u8]) -> Result<Named, Fault> {
         let shown = SignerKey::from_blob(blob).map_err(|e| {
             Fault::new(Own::KeyKind, "the agent's key cannot be used here").why(e.to_string())
         })?;
@@ -119,8 +129,9 @@ impl Agent {
         super::check_kind(&public)?;
         let place = format!("the SSH agent, key {}", public.fingerprint());
         let rsa = public.kind() == KeyKind::Rsa;
-        let signer = Box::new(AgentSigner { agent: self.clone(), blob: blob.to_vec(), rsa });
-        Ok(Named { public, place, signer })
+        let signer =
+            Box::new(AgentSigner { agent: self.clone(), held: held.to_vec(), blob: blob.to_vec(), rsa });
+        Ok(Named { public, place, signer, waits: true })
     }
 }
 
@@ -154,6 +165,9 @@ fn parse_identities(body: &[u8]) -> Option<Vec<Identity>> {
 
 struct AgentSigner {
     agent: Agent,
+    /// What the agent knows the key by.
+    held: Vec<u8>,
+    /// What the signature carries.
     blob: Vec<u8>,
     rsa: bool,
 }
@@ -165,7 +179,7 @@ impl Signer for AgentSigner {
 
     fn sign_raw(&self, data: &[u8]) -> Result<Vec<u8>, SignFault> {
         let mut message = vec![SIGN_REQUEST];
-        for part in [self.blob.as_slice(), data] {
+        for part in [self.held.as_slice(), data] {
             let len = u32::try_from(part.len()).map_err(|_| SignFault("the message is too long".into()))?;
             message.extend_from_slice(&len.to_be_bytes());
             message.extend_from_slice(part);

@@ -75,7 +75,7 @@ pub fn named(path: &Path, key: &PrivateKey, certificate: Option<&[u8]>) -> Resul
             Box::new(signer.map_err(|f| refuse(&f.0))?)
         }
     };
-    Ok(Named { public, place, signer })
+    Ok(Named { public, place, signer, waits: false })
 }
 
 /// Makes a new Ed25519 key.

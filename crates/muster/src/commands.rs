@@ -1,0 +1,7 @@
+//! The commands: each takes plain settings, does its work, and writes through the printer.
+
+pub mod explain;
+pub mod generate;
+pub mod host;
+pub mod init;
+pub mod script;

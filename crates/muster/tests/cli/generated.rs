@@ -1,0 +1,68 @@
+//! Help, completions and man pages: one definition, three forms.
+
+use crate::run::Place;
+
+const COMMANDS: &[&str] = &[
+    "",
+    "init",
+    "script",
+    "script lint",
+    "script sign",
+    "script verify",
+    "script show",
+    "sign",
+    "verify",
+    "host",
+    "host list",
+    "explain",
+    "completion",
+];
+
+#[test]
+fn help_is_golden() {
+    let p = Place::new();
+    let mut all = String::new();
+    for command in COMMANDS {
+        let ran = p.muster(&format!("{command} --help"));
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command}");
+        all.push_str(&format!("### muster {command}\n{}\n", ran.out));
+    }
+    insta::assert_snapshot!("help", all);
+}
+
+#[test]
+fn every_command_is_in_the_help_table() {
+    let p = Place::new();
+    for command in COMMANDS.iter().filter(|c| ["", "script", "host"].contains(*c)) {
+        let out = p.muster(&format!("{command} --help")).out;
+        let listed = out.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+        for name in listed
+            .lines()
+            .filter(|l| l.starts_with("  ") && !l.starts_with("   "))
+            .filter_map(|l| l.split_whitespace().next())
+        {
+            let full = format!("{command} {name}");
+            let known = COMMANDS.contains(&full.trim()) || matches!(name, "help" | "ssh-keygen");
+            assert!(known, "{full} has no golden help");
+        }
+    }
+}
+
+#[test]
+fn completions_load_and_man_pages_render() {
+    let p = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = p.muster(&format!("completion {shell}"));
+        assert!(ran.code == 0 && ran.out.contains("muster"), "{shell}");
+        if shell == "bash" {
+            p.write("c.bash", ran.out);
+            p.sh("source c.bash; complete -p muster");
+        }
+    }
+    assert_eq!(p.muster("man pages").code, 0);
+    for page in ["muster", "muster-init", "muster-script-sign", "muster-host-list", "muster-explain"] {
+        let text = p.read(&format!("pages/{page}.1"));
+        assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{page}");
+    }
+    assert!(!p.join("pages/muster-man.1").exists());
+}
