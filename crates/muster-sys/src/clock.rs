@@ -42,6 +42,12 @@ pub fn machine_local_to_unix(y: u64, mo: u64, d: u64, h: u64, mi: u64, s: u64) -
     if std::env::var_os("TZ").is_some() {
         return None;
     }
+    caller_local_to_unix(y, mo, d, h, mi, s)
+}
+
+/// The same where the caller's `TZ` counts, as in the tools that an operator runs for himself. Never
+/// for a decision on a host.
+pub fn caller_local_to_unix(y: u64, mo: u64, d: u64, h: u64, mi: u64, s: u64) -> Option<u64> {
     let int = |v: u64| i32::try_from(v).ok();
     // SAFETY: `tm` is plain old data (its `tm_zone` may be null on input); mktime(3) reads and
     // normalises the value that it is given and keeps no pointer to it.

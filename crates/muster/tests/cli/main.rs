@@ -1,5 +1,11 @@
 //! The built binary, as an operator or a script meets it. One test binary, modules by theme.
 #![allow(clippy::disallowed_methods, reason = "tests run the built binary and the system's ssh-keygen")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected should stop"
+)]
 
 mod failures;
 mod generated;
