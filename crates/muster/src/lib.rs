@@ -13,6 +13,7 @@ pub mod keygen;
 pub mod pages;
 pub mod printer;
 pub mod profile;
+pub mod remote;
 pub mod secret;
 pub mod settings;
 pub mod shell;

@@ -82,6 +82,11 @@ impl Secrets {
         }
     }
 
+    /// Bytes of the longest form: as much of a text that was cut may be the beginning of a secret.
+    pub fn longest(&self) -> usize {
+        self.forms.iter().map(|f| f.len()).max().unwrap_or(0)
+    }
+
     /// Bytes with every form of every secret replaced. To be done before the bytes are cut.
     pub fn redact(&self, bytes: &[u8]) -> Vec<u8> {
         if self.forms.is_empty() {

@@ -89,7 +89,7 @@ impl HostKey {
 }
 
 /// What to log in with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// A private key file, perhaps with a certificate.
     File {

@@ -1,0 +1,63 @@
+//! What a host's shim answered: exit code, refusal line, probe.
+//!
+//! The exit code is the shim's word (sshd passes it on). The refusal line stands on standard error, where a script could print
+//! the like of it, so it is believed only where it fits the exit code, and no script ran for a code that refuses.
+
+use crate::printer::clean;
+use muster_core::{Reason, ShimExit};
+
+/// How the lines of a shim begin, by the name that it was called by.
+const PREFIXES: [&str; 2] = ["muster-shim: ", "kpssh-shim: "];
+
+/// A verdict of the shim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// How it exited.
+    pub exit: ShimExit,
+    /// The reason that it named.
+    pub reason: Option<Reason>,
+    /// Its own line, control characters escaped.
+    pub line: Option<String>,
+}
+
+/// Why an answer is not the shim's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotTheShim {
+    /// In one clause.
+    pub why: String,
+}
+
+impl Verdict {
+    /// Reads an exit code and what stood on standard error.
+    pub fn read(code: u32, stderr: &str) -> Result<Self, NotTheShim> {
+        let known = u8::try_from(code).ok().and_then(ShimExit::from_code);
+        let Some(exit) = known else {
+            let why = match code {
+                126 | 127 => format!("exit {code}: the login found no shim to run"),
+                255 => "exit 255: sshd could not run the login's command".to_owned(),
+                _ => format!("exit {code}, which the shim never gives"),
+            };
+            return Err(NotTheShim { why });
+        };
+        let mut lines = stderr.lines().rev().filter(|l| PREFIXES.iter().any(|p| l.starts_with(p)));
+        let fits = |l: &&str| exit != ShimExit::Ok && reason_of(l).is_none_or(|r| r.exit() == exit);
+        let line = lines.find(fits);
+        let refuses =
+            !matches!(exit, ShimExit::Ok | ShimExit::ScriptFailed | ShimExit::Deadline | ShimExit::PeerGone);
+        if refuses && exit != ShimExit::Busy && line.is_none() {
+            // Exit 1 and 2 are what any shell gives; without the shim's line nobody knows whose they are.
+            let words = stderr.lines().rev().find(|l| !l.trim().is_empty()).map(clean).unwrap_or_default();
+            let said = if words.is_empty() { String::new() } else { format!(": {words}") };
+            return Err(NotTheShim { why: format!("exit {code} without a line of the shim's{said}") });
+        }
+        Ok(Self { exit, reason: line.and_then(reason_of), line: line.map(clean) })
+    }
+}
+
+/// The reason in the brackets of a line.
+fn reason_of(line: &str) -> Option<Reason> {
+    let rest = PREFIXES.iter().find_map(|p| line.strip_prefix(p))?;
+    let (_, after) = rest.split_once('[')?;
+    let (word, _) = after.split_once(']')?;
+    Reason::from_code(word)
+}
