@@ -4,8 +4,8 @@
 
 mod bench;
 mod ci;
-mod fuzz;
 mod dist;
+mod fuzz;
 mod links;
 mod run;
 mod setup;

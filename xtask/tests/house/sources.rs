@@ -165,8 +165,7 @@ fn lints_are_never_switched_off_without_a_reason() {
         wrong.extend(lines.iter().map(|n| format!("{}:{n}", path.display())));
     }
     assert!(wrong.is_empty(), "say the reason: {wrong:#?}");
-    let sample =
-        "#[allow(dead_code)]\n#[allow(\n  dead_code,\n  reason = \"x\"\n)]\n#![expect(clippy::all)]\n";
+    let sample = "#[allow(unsafe_code)]\n#[allow(dead_code)]\n#[allow(\n  dead_code,\n  reason = \"x\"\n)]\n#![expect(clippy::all)]\n";
     assert_eq!(silent(sample), [2, 7]);
 }
 
