@@ -258,6 +258,16 @@ fn put_key_policy(out: &mut String, keys: &[ControllerKey]) {
 pub const ALL_PHASES: [Phase; 6] =
     [Phase::Probe, Phase::Install, Phase::Join, Phase::Leave, Phase::Uninstall, Phase::Floor];
 
+/// `revoked_signers`: an empty list is written as a comment, so that nobody takes the file for one
+/// that was cut off.
+pub fn revoked_signers(spec: &HostSpec) -> Vec<u8> {
+    if spec.revoked_signers.is_empty() {
+        b"# Nobody yet. One public key or SHA256 fingerprint a line.\n".to_vec()
+    } else {
+        spec.revoked_signers.clone()
+    }
+}
+
 /// The first floors file: the current epochs (M4) and no time, because only signed times count
 /// (M14). It is written once; after that it is the shim's.
 pub fn floors(spec: &HostSpec) -> String {

@@ -2,7 +2,8 @@
 //!
 //! A [`HostSpec`] says what a host shall be. [`Plan::provision`] turns it into ordered [`Step`]s:
 //! each has words, a check, an apply and an exact undo, and nothing has happened yet. The plan can
-//! be printed, or rendered as a shell script, as cloud-config or as an Ansible playbook. [`run::provision`] carries it out over a [`HostShell`], which is all that this
+//! be printed, or rendered as a shell script, as
+//! cloud-config or as an Ansible playbook ([`render`]). [`run::provision`] carries it out over a [`HostShell`], which is all that this
 //! crate knows of a transport: no SSH client and no async runtime are in its graph.
 //!
 //! Invariants:
@@ -22,6 +23,7 @@ pub mod files;
 pub mod key;
 pub mod plan;
 pub mod preflight;
+pub mod render;
 pub mod run;
 pub mod sh;
 pub mod shell;

@@ -324,7 +324,7 @@ fn inert(spec: &HostSpec) -> Vec<Step> {
             "say whose signatures are void",
             files::REVOKED_SIGNERS,
             0o644,
-            spec.revoked_signers.clone(),
+            files::revoked_signers(spec),
         ),
         file(
             "shim-toml",

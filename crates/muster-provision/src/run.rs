@@ -195,6 +195,39 @@ pub async fn inspect<S: HostShell + Sync>(shell: &S, account: &AccountName) -> R
     Ok(Facts::parse(&out.text())?)
 }
 
+/// What [`provision`] would do, for `--plan`.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// The plan.
+    pub plan: Plan,
+    /// What the host said.
+    pub facts: Facts,
+    /// What would stop it.
+    pub obstacles: Vec<Obstacle>,
+    /// Steps with something to do; all of them where `obstacles` kept the host from being asked.
+    pub todo: Vec<StepId>,
+    /// Files of an earlier plan that would go back to what they were.
+    pub retire: Vec<String>,
+}
+
+/// Looks at the host and changes nothing.
+pub async fn preview<S: HostShell + Sync>(
+    shell: &S,
+    spec: &HostSpec,
+    options: &Options,
+) -> Result<Preview, RunError> {
+    let plan = Plan::provision(spec).map_err(RunError::Spec)?;
+    let facts = inspect(shell, plan.account()).await?;
+    let obstacles = preflight::provision(spec, &facts);
+    let todo = if obstacles.is_empty() {
+        Transaction::new(shell, options).todo(&plan).await?
+    } else {
+        plan.steps().iter().map(|s| s.id().clone()).collect()
+    };
+    let retire = stale(&plan, &facts);
+    Ok(Preview { plan, facts, obstacles, todo, retire })
+}
+
 /// Makes the host what `spec` says, or leaves it as it was.
 pub async fn provision<S: HostShell + Sync, P: Prover + Sync>(
     shell: &S,

@@ -63,6 +63,11 @@ impl<'a, S: HostShell + Sync> Transaction<'a, S> {
         self.shell.run_root(&with_lib(body), stdin).await.map_err(|e| Fault::Shell(during.to_owned(), e))
     }
 
+    /// Which steps have something to do; reads only.
+    pub(crate) async fn todo(&self, plan: &Plan) -> Result<Vec<StepId>, RunError> {
+        self.unmet(plan.steps()).await.map_err(|f| f.with(Aftermath::Untouched))
+    }
+
     /// Carries out `job`, or puts everything back.
     pub(crate) async fn carry_out<P: Prover + Sync>(
         mut self,

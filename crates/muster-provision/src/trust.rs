@@ -37,7 +37,7 @@ pub(crate) fn check_spec(spec: &HostSpec, faults: &mut Vec<SpecFault>) {
             }
         }
     }
-    if let Err(e) = RevokedSigners::parse(&spec.revoked_signers) {
+    if let Err(e) = RevokedSigners::parse(&crate::files::revoked_signers(spec)) {
         faults.push(SpecFault::new("revoked_signers", e.to_string()));
     }
 }

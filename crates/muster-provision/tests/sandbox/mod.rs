@@ -147,6 +147,12 @@ impl Sandbox {
         String::from_utf8(out.stdout).unwrap()
     }
 
+    /// Writes a file as the sandbox sees it.
+    pub(crate) fn write(&self, path: &std::path::Path, bytes: &[u8]) {
+        let out = self.enter(&["tee", &path.display().to_string()], bytes);
+        assert!(out.status.success(), "{out:?}");
+    }
+
     pub(crate) fn key(&self, name: &str) -> String {
         self.ok(&format!("cat {}/out/{name}", self.dir.path().display()))
     }
