@@ -1,2 +1,8 @@
-//! Under construction.
-fn main() {}
+//! `muster-shim` and `kpssh-shim`. All logic is in the library.
+
+use muster_shim::{process, steps::NoSteps};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(process::run(std::env::args_os(), &mut NoSteps).code())
+}

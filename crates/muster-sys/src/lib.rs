@@ -27,6 +27,7 @@ pub mod signals;
 pub mod sshd;
 pub mod state;
 pub mod system;
+pub mod tcp;
 pub mod tree;
 pub mod watch;
 

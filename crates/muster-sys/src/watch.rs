@@ -15,6 +15,8 @@ pub enum Gone {
     Stream,
     /// The sshd process of the connection ended.
     Sshd,
+    /// The kernel has repeated itself to the peer for too long without an answer.
+    Silence,
     /// We were asked to end by this signal.
     Signal(i32),
 }
@@ -31,6 +33,8 @@ pub enum Event {
     PeerGone(Gone),
     /// The deadline passed.
     Deadline,
+    /// Nothing happened for as long as was asked.
+    Tick,
 }
 
 /// A deadline that counts time asleep too (timerfd_create(2), `CLOCK_BOOTTIME`).
@@ -46,12 +50,7 @@ impl Deadline {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let fd = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags).map_err(err)?;
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let after = after.max(Duration::from_nanos(1));
-        let value = Timespec {
-            tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: after.subsec_nanos().into(),
-        };
-        let spec = Itimerspec { it_interval: zero, it_value: value };
+        let spec = Itimerspec { it_interval: zero, it_value: timespec(after.max(Duration::from_nanos(1))) };
         rustix::time::timerfd_settime(&fd, TimerfdTimerFlags::empty(), &spec).map_err(err)?;
         Ok(Self { fd })
     }
@@ -61,6 +60,10 @@ impl AsFd for Deadline {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+fn timespec(d: Duration) -> Timespec {
+    Timespec { tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX), tv_nsec: d.subsec_nanos().into() }
 }
 
 /// What is watched beside the child.
@@ -79,10 +82,12 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits for the first event. With `heed_peer` off, the peer's going is not looked at.
-    pub fn next(&self, heed_peer: bool) -> Result<Event, SysError> {
+    /// Waits for the first event, at most `tick` where one is given. With `heed_peer` off, the
+    /// peer's going is not looked at.
+    pub fn next(&self, heed_peer: bool, tick: Option<Duration>) -> Result<Event, SysError> {
+        let tick = tick.map(timespec);
         loop {
-            if let Some(e) = self.look(heed_peer, None)? {
+            if let Some(e) = self.look(heed_peer, tick.as_ref())? {
                 return Ok(e);
             }
         }
@@ -102,6 +107,7 @@ impl Watch<'_> {
         match poll(&mut fds, timeout) {
             Err(Errno::INTR) => return Ok(None),
             Err(e) => return Err(SysError::new("wait for the run", e)),
+            Ok(0) => return Ok(Some(Event::Tick)),
             Ok(_) => {}
         }
         let hit = |i: usize, what: PollFlags| fds.get(i).is_some_and(|f| f.revents().intersects(what));

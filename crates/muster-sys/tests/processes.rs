@@ -343,7 +343,7 @@ fn watch_case(script: &str, deadline: Duration, act: impl FnOnce(&Child, OwnedFd
     let streams = [w.as_fd()];
     let watch =
         Watch { child: child.pidfd(), streams: &streams, sshd: None, signals: &signals, deadline: &deadline };
-    let e = watch.next(true).unwrap();
+    let e = watch.next(true, None).unwrap();
     (e, child, tree)
 }
 
