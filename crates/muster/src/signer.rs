@@ -2,7 +2,6 @@
 
 pub mod agent;
 pub mod file;
-mod rsa;
 
 use crate::codes::Own;
 use crate::fault::Fault;

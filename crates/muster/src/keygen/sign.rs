@@ -9,7 +9,6 @@ use crate::signer::{Named, file};
 use crate::terminal;
 use base64ct::{Base64, Encoding};
 use muster_signing::sshsig::{HashAlg, SignerKey};
-use ssh_key::private::KeypairData;
 use std::io::{BufRead, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -136,27 +135,20 @@ fn open(key: &Path, options: &Options, world: &World, out: &mut Output) -> Resul
         out.error(&format!("Couldn't load private key {}: {f}", place.display()));
         NO
     };
-    let private = file::read(&place).map_err(|f| failed(out, &f))?;
-    let private = if private.is_encrypted() {
-        let prompt = format!("Enter passphrase for {}", place.display());
-        let secret = terminal::passphrase(&prompt).map_err(|f| failed(out, &f))?;
-        private.decrypt(secret.expose()).map_err(|_| {
-            out.error(&format!("Couldn't load private key {}: incorrect passphrase", place.display()));
-            NO
-        })?
-    } else {
-        private
+    let opened = file::read(&place, &mut |_| {
+        terminal::passphrase(&format!("Enter passphrase for {}", place.display()))
+    });
+    let private = match opened.map_err(|f| failed(out, &f))? {
+        file::Opened::Key(key) => key,
+        file::Opened::Token => return Ok(None),
     };
-    if matches!(private.key_data(), KeypairData::SkEd25519(_) | KeypairData::SkEcdsaSha2NistP256(_)) {
-        return Ok(None);
-    }
-    let own = private.public_key().to_bytes().unwrap_or_default();
+    let own = private.public_blob().to_vec();
     let certificate = (shown != own).then_some(shown.as_slice());
     if certificate.is_some() && plain(&shown).as_deref() != Some(own.as_slice()) {
         out.error(&format!("Public key {} doesn't match private {}", key.display(), place.display()));
         return Err(NO);
     }
-    file::named(&place, &private, certificate).map(Some).map_err(|f| failed(out, &f))
+    file::named(&place, private, certificate).map(Some).map_err(|f| failed(out, &f))
 }
 
 /// The plain key in a blob that may be a certificate's.

@@ -1,41 +1,40 @@
-//! Signing through an SSH agent (draft-ietf-sshm-ssh-agent; OpenSSH `PROTOCOL.agent`).
-//!
-//! One connection a request; frames are bounded before they are read.
+//! Signing through an SSH agent, whose client is `muster-ssh`'s: one connection a request, waited for here.
 
 use super::Named;
 use crate::codes::Own;
 use crate::fault::Fault;
-use muster_signing::key::{self, KeyKind, PublicKey};
+use muster_signing::key::{self, PublicKey};
 use muster_signing::sign::{SignFault, Signer};
 use muster_signing::sshsig::SignerKey;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use muster_ssh::{AgentKey, RsaHash};
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// OpenSSH's own bound for agent messages.
-const MAX_FRAME: usize = 256 * 1024;
-const REQUEST_IDENTITIES: u8 = 11;
-const IDENTITIES_ANSWER: u8 = 12;
-const SIGN_REQUEST: u8 = 13;
-const SIGN_RESPONSE: u8 = 14;
-const FLAG_RSA_SHA2_512: u32 = 4;
+/// Listing keys asks nobody.
+const LIST: Duration = Duration::from_secs(15);
 /// Somebody may have to touch a token or confirm.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A key that an agent holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The public key or certificate blob.
-    pub blob: Vec<u8>,
-    /// Whatever the agent calls it; never trusted.
-    pub comment: String,
-}
 
 /// An agent's socket.
 #[derive(Clone, Debug)]
 pub struct Agent {
     socket: PathBuf,
+}
+
+/// Waits for one exchange with an agent.
+fn wait<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, muster_ssh::AgentFault>>,
+) -> Result<T, String> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    runtime.block_on(async {
+        match tokio::time::timeout(limit, work).await {
+            Ok(done) => done.map_err(|e| e.to_string()),
+            Err(_) => Err(format!("the agent did not answer within {} s", limit.as_secs())),
+        }
+    })
 }
 
 impl Agent {
@@ -50,38 +49,20 @@ impl Agent {
         }
     }
 
-    fn ask(&self, message: &[u8]) -> Result<Vec<u8>, std::io::Error> {
-        let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(Duration::from_secs(10)))?;
-        let len = u32::try_from(message.len()).map_err(|_| std::io::Error::other("message too long"))?;
-        stream.write_all(&len.to_be_bytes())?;
-        stream.write_all(message)?;
-        let mut head = [0u8; 4];
-        stream.read_exact(&mut head)?;
-        let len = usize::try_from(u32::from_be_bytes(head)).unwrap_or(usize::MAX);
-        if len == 0 || len > MAX_FRAME {
-            return Err(std::io::Error::other(format!("the agent's answer is {len} bytes long")));
-        }
-        let mut body = vec![0u8; len];
-        stream.read_exact(&mut body)?;
-        Ok(body)
-    }
-
     /// The keys that the agent holds.
-    pub fn identities(&self) -> Result<Vec<Identity>, Fault> {
-        let broken = |why: String| {
-            Fault::new(
-                Own::AgentUnreachable,
-                format!("the agent at {} does not answer", self.socket.display()),
-            )
-            .why(why)
-        };
-        let body = self.ask(&[REQUEST_IDENTITIES]).map_err(|e| broken(e.to_string()))?;
-        parse_identities(&body).ok_or_else(|| broken("it did not list its keys".into()))
+    pub fn identities(&self) -> Result<Vec<AgentKey>, Fault> {
+        wait(LIST, async { muster_ssh::Agent::connect(&self.socket).await?.identities().await }).map_err(
+            |why| {
+                Fault::new(
+                    Own::AgentUnreachable,
+                    format!("the agent at {} does not answer", self.socket.display()),
+                )
+                .why(why)
+            },
+        )
     }
 
-    /// Finds a key by `SHA256:…`, by comment, or by the blob of a public key.
+    /// Finds a key by `SHA256:…`, by comment, or by its public half.
     pub fn find(&self, wanted: &str, public: Option<&PublicKey>) -> Result<Named, Fault> {
         let held = self.identities()?;
         let mut hits = held.iter().filter(|i| match public {
@@ -128,39 +109,9 @@ impl Agent {
         let public = shown.key().clone();
         super::check_kind(&public)?;
         let place = format!("the SSH agent, key {}", public.fingerprint());
-        let rsa = public.kind() == KeyKind::Rsa;
-        let signer =
-            Box::new(AgentSigner { agent: self.clone(), held: held.to_vec(), blob: blob.to_vec(), rsa });
+        let signer = Box::new(AgentSigner { agent: self.clone(), held: held.to_vec(), blob: blob.to_vec() });
         Ok(Named { public, place, signer, waits: true })
     }
-}
-
-fn take_u32(rest: &mut &[u8]) -> Option<u32> {
-    let (head, tail) = rest.split_first_chunk::<4>()?;
-    *rest = tail;
-    Some(u32::from_be_bytes(*head))
-}
-
-fn take_string<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let len = usize::try_from(take_u32(rest)?).ok()?;
-    let (head, tail) = rest.split_at_checked(len)?;
-    *rest = tail;
-    Some(head)
-}
-
-fn parse_identities(body: &[u8]) -> Option<Vec<Identity>> {
-    let (&kind, mut rest) = body.split_first()?;
-    if kind != IDENTITIES_ANSWER {
-        return None;
-    }
-    let count = take_u32(&mut rest)?;
-    let mut out = Vec::new();
-    for _ in 0..count.min(2048) {
-        let blob = take_string(&mut rest)?.to_vec();
-        let comment = String::from_utf8_lossy(take_string(&mut rest)?).into_owned();
-        out.push(Identity { blob, comment });
-    }
-    Some(out)
 }
 
 struct AgentSigner {
@@ -169,7 +120,6 @@ struct AgentSigner {
     held: Vec<u8>,
     /// What the signature carries.
     blob: Vec<u8>,
-    rsa: bool,
 }
 
 impl Signer for AgentSigner {
@@ -178,37 +128,17 @@ impl Signer for AgentSigner {
     }
 
     fn sign_raw(&self, data: &[u8]) -> Result<Vec<u8>, SignFault> {
-        let mut message = vec![SIGN_REQUEST];
-        for part in [self.held.as_slice(), data] {
-            let len = u32::try_from(part.len()).map_err(|_| SignFault("the message is too long".into()))?;
-            message.extend_from_slice(&len.to_be_bytes());
-            message.extend_from_slice(part);
-        }
-        let flags = if self.rsa { FLAG_RSA_SHA2_512 } else { 0 };
-        message.extend_from_slice(&flags.to_be_bytes());
-        let body =
-            self.agent.ask(&message).map_err(|e| SignFault(format!("the agent did not answer: {e}")))?;
-        match body.split_first() {
-            Some((&SIGN_RESPONSE, mut rest)) => {
-                let blob =
-                    take_string(&mut rest).ok_or(SignFault("the agent's answer is cut short".into()))?;
-                Ok(blob.to_vec())
-            }
-            _ => Err(SignFault("the agent refused; confirm or touch when asked".into())),
-        }
+        let work = async {
+            let mut agent = muster_ssh::Agent::connect(&self.agent.socket).await?;
+            agent.sign(&self.held, data, RsaHash::Sha512).await
+        };
+        wait(PATIENCE, work).map_err(SignFault)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    proptest::proptest! {
-        #[test]
-        fn answers_never_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
-            let _ = parse_identities(&bytes);
-        }
-    }
 
     #[test]
     fn no_agent_is_said_plainly() {
