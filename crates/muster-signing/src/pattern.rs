@@ -6,6 +6,12 @@ pub(crate) const MAX_PATTERN: usize = 1022;
 /// Whether `list` selects `text`: at least one pattern matches and no negated one does.
 /// Bytes are compared as they are; case counts.
 pub(crate) fn list_matches(text: &[u8], list: &[u8]) -> bool {
+    // In OpenSSH a comma at the end is followed by nothing, not by an empty pattern; an empty list
+    // has no pattern at all, while an empty one in between matches the empty text.
+    if list.is_empty() {
+        return false;
+    }
+    let list = list.strip_suffix(b",").unwrap_or(list);
     let mut found = false;
     for pattern in list.split(|b| *b == b',') {
         match pattern.strip_prefix(b"!") {
@@ -67,8 +73,13 @@ mod tests {
             ("a@b", "*@b,!a@b", false),
             ("a@b", "a@b,!z@b", true),
             ("a@b", "!z@b", false),
-            ("", "", true),
+            ("", "", false),
+            ("", "a,", false),
+            ("", "*,", true),
+            ("", ",", true),
+            ("", "a,,", true),
             ("", "a,,b", true),
+            ("a", "a,", true),
             ("A", "a", false),
             ("a,b", "a,b", false),
         ] {
