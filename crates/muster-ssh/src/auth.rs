@@ -8,15 +8,15 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::{HashAlg, ssh_key};
 
 use crate::agent::{Agent, AgentKey};
-use crate::certificate::{CERT_SUFFIX, Certificate, RSA_BITS, modulus_bits, printable};
+use crate::certificate::{CERT_SUFFIX, Certificate, RSA_BITS, printable};
 use crate::error::{Cause, Tried};
 use crate::fingerprint::{Fingerprint, blob_kind_name};
 use crate::handler::Handler;
 use crate::identity::{Identity, Source};
-use crate::key::RsaHash;
+use crate::key::{RsaHash, rsa_bits};
 use crate::link::Proven;
 use crate::route::Hop;
-use crate::wire::{Reader, put_string};
+use crate::wire::put_string;
 
 /// The name of the identity that a host took.
 pub(crate) type Accepted = String;
@@ -249,7 +249,10 @@ impl Login<'_> {
                 offers.push((Offer::certificate(blob, source, &self.hop.user, self.now), plain));
             }
         }
-        for key in held {
+        // Certificates first: `ssh-add` loads the plain key before them, and every key that the host
+        // does not know counts against its MaxAuthTries.
+        let (certificates, plain): (Vec<_>, Vec<_>) = held.iter().partition(|k| is_certificate(&k.blob));
+        for key in certificates.into_iter().chain(plain) {
             let source = format!("{whole} {:?}", printable(&key.comment));
             let is_certificate = blob_kind_name(&key.blob).is_some_and(|n| n.ends_with(CERT_SUFFIX));
             let offer = if is_certificate {
@@ -331,7 +334,7 @@ impl Login<'_> {
                 .map_err(|_| "not offered: the certificate cannot be read".to_owned())?;
             self.handle.authenticate_certificate_with(user, cert, hash, signing).await
         } else {
-            if is_rsa && !rsa_size_is_fine(blob) {
+            if rsa_bits(blob).is_some_and(|bits| !RSA_BITS.contains(&bits)) {
                 return Err("not offered: an RSA key needs 2048 bits or more".to_owned());
             }
             let key = ssh_key::PublicKey::from_bytes(blob)
@@ -347,12 +350,6 @@ impl Login<'_> {
 
 fn is_certificate(blob: &[u8]) -> bool {
     blob_kind_name(blob).is_some_and(|n| n.contains("-cert-v0"))
-}
-
-fn rsa_size_is_fine(blob: &[u8]) -> bool {
-    let mut r = Reader::new(blob);
-    let _ = (r.string(), r.string());
-    r.string().is_ok_and(|n| RSA_BITS.contains(&modulus_bits(n)))
 }
 
 /// The identities of a hop, as far as sharing a bastion is concerned.

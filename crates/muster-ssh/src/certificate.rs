@@ -126,6 +126,26 @@ pub(crate) fn modulus_bits(n: &[u8]) -> usize {
     (digits.len() * 8).saturating_sub(top)
 }
 
+/// Reads the fields of a plain key, which must have the form of their kind, and gives an RSA key's bits.
+pub(crate) fn key_fields(kind: KeyKind, r: &mut Reader<'_>) -> Result<Option<usize>, Malformed> {
+    let point = match kind {
+        KeyKind::Ed25519 => return if r.string()?.len() == 32 { Ok(None) } else { Err(Malformed) },
+        KeyKind::Rsa => {
+            // An exponent of more than 64 bits only makes verifying slow.
+            let exponent = r.string()?.len();
+            let bits = modulus_bits(r.string()?);
+            return if (1..=9).contains(&exponent) { Ok(Some(bits)) } else { Err(Malformed) };
+        }
+        KeyKind::EcdsaP256 => 65,
+        KeyKind::EcdsaP384 => 97,
+        KeyKind::EcdsaP521 => 133,
+    };
+    let curve = r.text()?;
+    let q = r.string()?;
+    let fits = kind.name().ends_with(curve) && curve.starts_with("nistp") && q.len() == point;
+    if fits && q.first() == Some(&4) { Ok(None) } else { Err(Malformed) }
+}
+
 impl<'a> Certificate<'a> {
     /// Reads every field, strictly and to the end.
     pub(crate) fn parse(blob: &'a [u8]) -> Result<Self, CertificateFault> {
@@ -138,21 +158,7 @@ impl<'a> Certificate<'a> {
         let kind = KeyKind::from_name(plain).ok_or_else(|| CertificateFault::Algorithm(name.to_owned()))?;
         r.string()?; // nonce
         let before_key = r.rest();
-        let rsa_bits = match kind {
-            KeyKind::Ed25519 => {
-                r.string()?;
-                None
-            }
-            KeyKind::EcdsaP256 | KeyKind::EcdsaP384 | KeyKind::EcdsaP521 => {
-                r.string()?;
-                r.string()?;
-                None
-            }
-            KeyKind::Rsa => {
-                r.string()?;
-                Some(modulus_bits(r.string()?))
-            }
-        };
+        let rsa_bits = key_fields(kind, &mut r)?;
         let key_fields = before_key.get(..before_key.len() - r.rest().len()).unwrap_or_default();
         let serial = r.u64()?;
         let is_host = match r.u32()? {
@@ -301,4 +307,76 @@ fn options(packed: &[u8]) -> Result<Vec<&str>, CertificateFault> {
 /// A peer's text for a message to a person: no control characters, no more than a line.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().take(120).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A certificate with this in the place of its authority's key.
+    fn with_authority(authority: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in [&b"ssh-ed25519-cert-v01@openssh.com"[..], &[0; 32], &[1; 32]] {
+            put_string(&mut out, part);
+        }
+        out.extend_from_slice(&7u64.to_be_bytes());
+        out.extend_from_slice(&2u32.to_be_bytes());
+        put_string(&mut out, b"id");
+        let mut principals = Vec::new();
+        put_string(&mut principals, b"edge-1");
+        put_string(&mut out, &principals);
+        out.extend_from_slice(&0u64.to_be_bytes());
+        out.extend_from_slice(&u64::MAX.to_be_bytes());
+        for part in [&b""[..], b"", b"", authority] {
+            put_string(&mut out, part);
+        }
+        let mut signature = Vec::new();
+        put_string(&mut signature, b"ssh-ed25519");
+        put_string(&mut signature, &[2; 64]);
+        put_string(&mut out, &signature);
+        out
+    }
+
+    fn plain() -> Vec<u8> {
+        let mut out = Vec::new();
+        put_string(&mut out, b"ssh-ed25519");
+        put_string(&mut out, &[3; 32]);
+        out
+    }
+
+    #[test]
+    fn nested_certificates_are_refused_before_another_reader_recurses() {
+        let mut blob = with_authority(&plain());
+        assert!(Certificate::parse(&blob).is_ok());
+        // One level is enough to be refused; so are as many as fit.
+        for depth in 1.. {
+            blob = with_authority(&blob);
+            assert!(matches!(Certificate::parse(&blob), Err(CertificateFault::Malformed(_))), "{depth}");
+            if blob.len() > MAX_BLOB {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_signature_that_nobody_made_does_not_verify() {
+        let blob = with_authority(&plain());
+        let cert = Certificate::parse(&blob).unwrap();
+        let wanted = ["edge-1".to_owned()];
+        assert_eq!(
+            cert.check_host(true, &[], &wanted, UtcTime::from_unix(1000)),
+            Err(CertificateFault::Signature)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400), cut in 0usize..400) {
+            let mut blob = with_authority(&plain());
+            blob.truncate(cut);
+            blob.extend(bytes);
+            let _ = Certificate::parse(&blob);
+        }
+    }
 }

@@ -34,11 +34,25 @@ pub struct Client {
 
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Link>>>>;
 
-/// A fault on the way and the hop it belongs to (which may be an outer one).
+/// A fault on the way and the hop it belongs to.
 struct Trouble {
     hop: HopRef,
     cause: Cause,
     attempts: u32,
+    /// The hop is not the one that was being reached, but a bastion that had been up.
+    carrier: bool,
+}
+
+impl Trouble {
+    fn at(hop: &HopRef, cause: Cause) -> Self {
+        Self { hop: hop.clone(), cause, attempts: 1, carrier: false }
+    }
+
+    /// A bastion on the way is gone.
+    fn carrier(outer: &Link) -> Self {
+        let (hop, why) = outer.blame();
+        Self { hop, cause: Cause::Lost { why }, attempts: 1, carrier: true }
+    }
 }
 
 impl From<Trouble> for ConnectError {
@@ -61,37 +75,36 @@ impl Client {
 
     /// Goes the whole route. On an error nothing is left open but shared bastions.
     pub async fn connect(&self, route: &Route) -> Result<crate::Connection, ConnectError> {
-        let of = route.len();
         let started = Instant::now();
         let policy = route.target.timing.retry;
         let mut round = 1;
         loop {
-            match self.walk(route, of).await {
+            let mut reused = false;
+            let trouble = match self.walk(route, &mut reused).await {
                 Ok(link) => return Ok(crate::Connection::new(link)),
-                // A hop that was already up broke down under the next one: begin again from it.
-                Err(t)
-                    if t.hop.index < of
-                        && matches!(t.cause, Cause::Lost { .. })
-                        && round < policy.attempts =>
-                {
-                    if started.elapsed() > policy.within {
-                        return Err(t.into());
-                    }
-                    sleep(delay(&policy, round)).await;
-                    round += 1;
-                }
-                Err(t) => return Err(t.into()),
+                Err(trouble) => trouble,
+            };
+            // A bastion that had been up went away under the next hop: begin again from it. One that
+            // was kept from earlier may have been gone for long, which is nobody's flake.
+            let again = trouble.carrier && round < policy.attempts.max(if reused { 2 } else { 1 });
+            if !again || started.elapsed() > policy.within {
+                return Err(trouble.into());
             }
+            if !reused {
+                sleep(delay(&policy, round)).await;
+            }
+            round += 1;
         }
     }
 
-    async fn walk(&self, route: &Route, of: usize) -> Result<Arc<Link>, Trouble> {
+    async fn walk(&self, route: &Route, reused: &mut bool) -> Result<Arc<Link>, Trouble> {
+        let of = route.len();
         let mut outer: Option<Arc<Link>> = None;
         let mut key = String::new();
         for (i, hop) in route.bastions.iter().enumerate() {
             let hop_ref = hop_ref(hop, i + 1, of);
             key.push_str(&hop_key(hop));
-            outer = Some(self.bastion(&key, hop, hop_ref, outer).await?);
+            outer = Some(self.bastion(&key, hop, hop_ref, outer, reused).await?);
         }
         let target = hop_ref(&route.target, of, of);
         self.establish(&route.target, target, outer).await.map(Arc::new)
@@ -104,10 +117,12 @@ impl Client {
         hop: &Hop,
         hop_ref: HopRef,
         outer: Option<Arc<Link>>,
+        reused: &mut bool,
     ) -> Result<Arc<Link>, Trouble> {
         let slot = Arc::clone(lock(&self.bastions).entry(key.to_owned()).or_default());
         let mut slot = slot.lock().await;
         if let Some(link) = slot.as_ref().filter(|l| l.is_alive()) {
+            *reused = true;
             return Ok(Arc::clone(link));
         }
         *slot = None;
@@ -126,7 +141,7 @@ impl Client {
                 Ok(link) => return Ok(link),
                 Err(trouble) => trouble,
             };
-            let again = trouble.hop == hop_ref
+            let again = !trouble.carrier
                 && is_flake(&trouble.cause)
                 && attempt < policy.attempts
                 && started.elapsed() < policy.within;
@@ -139,7 +154,7 @@ impl Client {
     }
 
     async fn attempt(&self, hop: &Hop, hop_ref: &HopRef, outer: Option<Arc<Link>>) -> Result<Link, Trouble> {
-        let here = |cause| Trouble { hop: hop_ref.clone(), cause, attempts: 1 };
+        let here = |cause| Trouble::at(hop_ref, cause);
         let mut proven = self.prove(hop, hop_ref, outer.as_ref()).await?;
         let login = timeout(hop.timing.auth, auth::login(&mut proven, hop, (self.clock)()));
         let result = match login.await {
@@ -150,11 +165,10 @@ impl Client {
             Ok(identity) => Link::new(proven, hop, hop_ref.clone(), identity, outer).map_err(here),
             Err(cause) => {
                 proven.shared.control.cut("given up");
-                if let Some(outer) = outer.filter(|o| !o.is_alive()) {
-                    let (hop, why) = outer.blame();
-                    return Err(Trouble { hop, cause: Cause::Lost { why }, attempts: 1 });
+                match outer.filter(|o| !o.is_alive()) {
+                    Some(outer) => Err(Trouble::carrier(&outer)),
+                    None => Err(here(cause)),
                 }
-                Err(here(cause))
             }
         }
     }
@@ -185,11 +199,10 @@ impl Client {
                     Cause::HostKeyChanged { pinned: hop.trust.pinned(), presented }
                 }
             };
-            if let Some(outer) = outer.filter(|o| !o.is_alive()) {
-                let (hop, why) = outer.blame();
-                return Err(Trouble { hop, cause: Cause::Lost { why }, attempts: 1 });
-            }
-            return Err(Trouble { hop: hop_ref.clone(), cause, attempts: 1 });
+            return Err(match outer.filter(|o| !o.is_alive()) {
+                Some(outer) => Trouble::carrier(outer),
+                None => Trouble::at(hop_ref, cause),
+            });
         }
     }
 }
@@ -248,7 +261,7 @@ async fn dial(hop: &Hop, hop_ref: &HopRef, outer: Option<&Arc<Link>>) -> Result<
     match outer {
         None => match dial_tcp(hop).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(cause) => Err(Trouble { hop: hop_ref.clone(), cause, attempts: 1 }),
+            Err(cause) => Err(Trouble::at(hop_ref, cause)),
         },
         Some(outer) => dial_through(hop, hop_ref, outer).await,
     }
@@ -300,7 +313,7 @@ async fn resolve(hop: &Hop) -> Result<Vec<SocketAddr>, Cause> {
 }
 
 async fn dial_through(hop: &Hop, hop_ref: &HopRef, outer: &Arc<Link>) -> Result<Box<dyn Io>, Trouble> {
-    let here = |cause| Trouble { hop: hop_ref.clone(), cause, attempts: 1 };
+    let here = |cause| Trouble::at(hop_ref, cause);
     let host = hop.address.to_string();
     let open = tunnel::open_direct(outer, &host, hop.port);
     let error = match timeout(hop.timing.connect, open).await {
@@ -318,20 +331,14 @@ async fn dial_through(hop: &Hop, hop_ref: &HopRef, outer: &Arc<Link>) -> Result<
                 why: format!("the bastion {} could not connect: {}", outer.report.hop.name, printable(&said)),
             }))
         }
-        russh::Error::ChannelOpenFailure(_) => Err(Trouble {
-            hop: outer.report.hop.clone(),
-            cause: Cause::ChannelRefused {
-                why: format!(
-                    "it does not connect on to {}: {}; look at its AllowTcpForwarding, DisableForwarding and PermitOpen",
-                    hop_ref.endpoint,
-                    printable(&said)
-                ),
-            },
-            attempts: 1,
-        }),
-        _ => {
-            let (hop, why) = outer.blame();
-            Err(Trouble { hop, cause: Cause::Lost { why }, attempts: 1 })
+        russh::Error::ChannelOpenFailure(_) => {
+            let why = format!(
+                "it does not connect on to {}: {}; look at its AllowTcpForwarding, DisableForwarding and PermitOpen",
+                hop_ref.endpoint,
+                printable(&said)
+            );
+            Err(Trouble::at(&outer.report.hop, Cause::ChannelRefused { why }))
         }
+        _ => Err(Trouble::carrier(outer)),
     }
 }

@@ -64,6 +64,12 @@ impl Captured {
         Self { limit, ..Self::default() }
     }
 
+    pub(crate) fn of(data: &[u8], limit: usize) -> Self {
+        let mut captured = Self::new(limit);
+        captured.push(data);
+        captured
+    }
+
     fn push(&mut self, data: &[u8]) {
         self.total = self.total.saturating_add(data.len() as u64);
         let room = self.limit.saturating_sub(self.bytes.len()).min(data.len());

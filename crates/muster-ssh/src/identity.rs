@@ -10,7 +10,8 @@ use zeroize::Zeroizing;
 
 use crate::certificate::{Certificate, printable};
 use crate::fingerprint::Fingerprint;
-use crate::key::{KeyFault, KeyFile, MAX_FILE, PrivateKey, Secret};
+use crate::key::{KeyFault, PrivateKey, Secret};
+use crate::keyfile::{KeyFile, MAX_FILE};
 use crate::trust::decode_blob;
 
 /// Asks for the passphrase of the key that it is given the source of. `None` = the user would rather not.

@@ -19,6 +19,7 @@
 
 mod agent;
 mod algorithms;
+mod attempt;
 mod auth;
 mod certificate;
 mod client;
@@ -29,6 +30,7 @@ mod fingerprint;
 mod handler;
 mod identity;
 mod key;
+mod keyfile;
 mod known_hosts;
 mod link;
 mod observe;
@@ -39,6 +41,7 @@ mod tunnel;
 mod wire;
 
 pub use agent::{Agent, AgentFault, AgentKey};
+pub use attempt::{Attempt, AttemptOutcome, Ran};
 pub use certificate::CertificateFault;
 pub use client::Client;
 pub use connection::Connection;
@@ -47,7 +50,8 @@ pub use exec::{Captured, Exec, ExecError, ExecFault, ExecOutcome, Limits, Output
 pub use fingerprint::{BadFingerprint, Fingerprint, KeyKind};
 pub use handler::Algorithms;
 pub use identity::{AskPassphrase, Identity, IdentityFault, Passphrase};
-pub use key::{KeyFault, KeyFile, PrivateKey, RsaHash, Secret};
+pub use key::{KeyFault, PrivateKey, RsaHash, Secret};
+pub use keyfile::KeyFile;
 pub use known_hosts::{KnownHosts, KnownHostsFault};
 pub use link::HopReport;
 pub use route::{Address, BadAddress, Family, Hop, Keepalive, RetryPolicy, Route, Timing};

@@ -319,8 +319,11 @@ fn write_config(dir: &Path, setup: &Setup, port: u16, keys: &[KeyPair], authoriz
     text.push_str(&format!(
         "ListenAddress {listen}:{port}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\n\
          PermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no\n\
-         LogLevel VERBOSE\nMaxStartups 1000\nSubsystem sftp internal-sftp\n",
-        authorized.display()
+         LogLevel VERBOSE\nMaxStartups 1000\nSubsystem sftp internal-sftp\n\
+         SetEnv HOME={}\n",
+        authorized.display(),
+        // bash under sshd reads ~/.bashrc, and the one of whoever runs the test may do anything.
+        dir.display()
     ));
     let path = dir.join(format!("sshd_config.{port}"));
     std::fs::write(&path, text).expect("sshd_config is written");

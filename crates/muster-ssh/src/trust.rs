@@ -10,10 +10,10 @@ use base64ct::{Base64, Encoding as _};
 use muster_core::UtcTime;
 
 use crate::certificate::{
-    Certificate, CertificateFault, MAX_BLOB, RSA_BITS, certificate_kind, modulus_bits, printable,
+    Certificate, CertificateFault, MAX_BLOB, RSA_BITS, certificate_kind, key_fields, printable,
 };
 use crate::fingerprint::{Fingerprint, KeyKind, blob_kind_name};
-use crate::wire::Reader;
+use crate::wire::{Malformed, Reader};
 
 /// Why a trust cannot be made from what was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -294,25 +294,17 @@ pub(crate) fn known_kind(blob: &[u8]) -> Result<KeyKind, TrustFault> {
         return Err(TrustFault::Kind(format!("{inner} certificate (pin the key or its authority instead)")));
     }
     let kind = KeyKind::from_name(name).ok_or_else(|| TrustFault::Kind(printable(name)))?;
-    let cut = |_| TrustFault::NotAKey { shown: name.to_owned(), why: "its fields are cut short or too long" };
     let mut r = Reader::new(blob);
-    r.string().map_err(cut)?;
-    match kind {
-        KeyKind::Ed25519 => {
-            r.string().map_err(cut)?;
+    let fields = r.string().and_then(|_| key_fields(kind, &mut r)).and_then(|bits| r.end().map(|()| bits));
+    match fields {
+        Ok(Some(bits)) if !RSA_BITS.contains(&bits) => {
+            return Err(TrustFault::Kind(format!("ssh-rsa with {bits} bits (2048 to 16384 are)")));
         }
-        KeyKind::EcdsaP256 | KeyKind::EcdsaP384 | KeyKind::EcdsaP521 => {
-            r.string().map_err(cut)?;
-            r.string().map_err(cut)?;
-        }
-        KeyKind::Rsa => {
-            r.string().map_err(cut)?;
-            let bits = modulus_bits(r.string().map_err(cut)?);
-            if !RSA_BITS.contains(&bits) {
-                return Err(TrustFault::Kind(format!("ssh-rsa with {bits} bits (2048 to 16384 are)")));
-            }
+        Ok(_) => {}
+        Err(Malformed) => {
+            let why = "its fields are not those of its kind";
+            return Err(TrustFault::NotAKey { shown: name.to_owned(), why });
         }
     }
-    r.end().map_err(cut)?;
     Ok(kind)
 }

@@ -1,4 +1,32 @@
-//! Against real sshd, ssh-agent and ssh-keygen.
+//! Against real sshd, ssh-agent and ssh-keygen, and against peers that break the rules.
 #![allow(clippy::disallowed_methods, reason = "tests run the real programs")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which clippy does not count as tests"
+)]
 
-mod basics;
+mod attempts;
+mod chain;
+mod exec;
+mod hostile;
+mod identities;
+mod trust;
+
+use core::time::Duration;
+use muster_ssh::{Keepalive, RetryPolicy, Timing};
+
+/// Short deadlines and no retries: a test that must fail should do so soon, and once.
+fn brisk() -> Timing {
+    let second = Duration::from_secs(1);
+    Timing {
+        connect: second * 5,
+        handshake: second * 10,
+        auth: second * 20,
+        channel: second * 10,
+        keepalive: Keepalive { interval: second * 5, max: 3 },
+        retry: RetryPolicy { attempts: 1, first_delay: second / 20, max_delay: second, within: second * 20 },
+    }
+}

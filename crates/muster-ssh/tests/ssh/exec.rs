@@ -1,0 +1,270 @@
+//! Commands.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use muster_ssh::testing::{Setup, Sshd, client};
+use muster_ssh::{
+    Connection, Exec, ExecFault, Hop, Keepalive, Limits, Output, Retry, Route, Stage, Status, Timing,
+    require_sshd_or_skip,
+};
+
+use crate::brisk;
+
+async fn up(hop: Hop) -> Connection {
+    client().connect(&Route::direct(hop)).await.unwrap()
+}
+
+async fn open(sshd: &Sshd) -> Connection {
+    up(sshd.hop("host").timing(brisk())).await
+}
+
+fn quick() -> Timing {
+    Timing { keepalive: Keepalive { interval: Duration::from_millis(300), max: 3 }, ..brisk() }
+}
+
+#[tokio::test]
+async fn codes_and_signals_and_both_outputs() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    for (command, status) in [
+        ("exit 0", Status::Exited(0)),
+        ("exit 127", Status::Exited(127)),
+        ("exit 255", Status::Exited(255)),
+        ("kill -TERM $$", Status::Signaled { name: "TERM".to_owned(), core_dumped: false }),
+        ("kill -KILL $$", Status::Signaled { name: "KILL".to_owned(), core_dumped: false }),
+    ] {
+        let out = connection.exec(command, b"", Limits::default()).await.unwrap();
+        assert_eq!(out.status, status, "{command}");
+        assert!(out.output_complete);
+    }
+    let out = connection.exec("echo out; echo err >&2", b"", Limits::default()).await.unwrap();
+    assert_eq!((out.stdout.text().as_str(), out.stderr.text().as_str()), ("out\n", "err\n"));
+    assert!(connection.is_alive());
+    assert_eq!(sshd.log().matches("Accepted publickey").count(), 1, "one connection for all");
+}
+
+#[tokio::test]
+async fn a_mebibyte_in_comes_out_unchanged() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    let input: Vec<u8> = (0..1u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let out = connection.exec("cat", &input, Limits { stdout: 2 << 20, stderr: 0 }).await.unwrap();
+    assert_eq!(out.status, Status::Exited(0));
+    assert!(out.stdout.bytes == input);
+    assert!(!out.stdout.is_cut());
+    // A command that does not read its input ends all the same.
+    let out = connection.exec("exit 5", &input, Limits::default()).await.unwrap();
+    assert_eq!(out.status, Status::Exited(5));
+    // Input that nobody reads, and output, at once.
+    let command = "head -c 3000000 /dev/zero; cat >/dev/null; echo done >&2";
+    let out = connection.exec(command, &input, Limits::default()).await.unwrap();
+    assert_eq!((out.stdout.total, out.stderr.text().as_str()), (3_000_000, "done\n"));
+}
+
+#[tokio::test]
+async fn a_flood_is_bounded_counted_and_does_not_stop_the_command() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    let before = resident();
+    let limits = Limits { stdout: 1000, stderr: 10 };
+    let command = "head -c 100000000 /dev/zero; echo 'the very end'; echo 0123456789abc >&2; exit 4";
+    let out = connection.run(Exec::new(command).limits(limits)).await.unwrap();
+    assert_eq!(out.status, Status::Exited(4));
+    assert_eq!((out.stdout.bytes.len(), out.stdout.total), (1000, 100_000_013));
+    assert!(out.stdout.is_cut() && out.stdout.last(13) == "the very end\n");
+    assert_eq!((out.stderr.bytes.as_slice(), out.stderr.last(4).as_str()), (&b"0123456789"[..], "abc\n"));
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 16 << 20, "grew by {grown} bytes");
+}
+
+/// This process's resident bytes.
+pub(crate) fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[tokio::test]
+async fn output_is_seen_as_it_comes() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    let mut seen: Vec<(Output, String, Instant)> = Vec::new();
+    let mut watch = |which, data: &[u8]| {
+        seen.push((which, String::from_utf8_lossy(data).into_owned(), Instant::now()));
+    };
+    let exec = Exec::new("echo one; sleep 0.6; echo two >&2").watch(&mut watch);
+    let out = connection.run(exec.limits(Limits { stdout: 0, stderr: 0 })).await.unwrap();
+    assert_eq!(out.stdout.bytes, b"", "the limit is for what is kept, not for what is seen");
+    assert_eq!((seen[0].0, seen[0].1.as_str()), (Output::Stdout, "one\n"));
+    assert_eq!((seen[1].0, seen[1].1.as_str()), (Output::Stderr, "two\n"));
+    assert!(seen[1].2 - seen[0].2 > Duration::from_millis(400));
+}
+
+#[tokio::test]
+async fn many_commands_side_by_side_on_one_connection() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start_with(Setup { config: vec!["MaxSessions 3".to_owned()], ..Setup::default() });
+    let connection = open(&sshd).await;
+    let one = async |n: u32| {
+        let out = connection.exec(&format!("sleep 0.3; exit {n}"), b"", Limits::default()).await;
+        out.map(|o| o.status)
+    };
+    let (a, b, c) = tokio::join!(one(1), one(2), one(3));
+    assert_eq!(
+        (a.unwrap(), b.unwrap(), c.unwrap()),
+        (Status::Exited(1), Status::Exited(2), Status::Exited(3))
+    );
+    // sshd counts a session until it has reaped its command.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let (a, b, c, d) = tokio::join!(one(1), one(2), one(3), one(4));
+    let refused: Vec<_> = [a, b, c, d].into_iter().filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 1);
+    assert!(matches!(refused[0].why(), ExecFault::ChannelRefused { .. }), "{}", refused[0]);
+    assert!(refused[0].to_string().contains("MaxSessions"));
+    assert_eq!(refused[0].retry(), Retry::Helps);
+    // None of them is left over: there is room for three again and again.
+    for _ in 0..20 {
+        one(9).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_command_over_its_deadline_is_given_up_with_what_it_said() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    let begin = Instant::now();
+    let exec = Exec::new("echo begun; echo problem >&2; cat").deadline(Duration::from_millis(700));
+    // Input that is never closed from the command's point of view: it waits for its own child.
+    let error = connection.run(exec.stdin(b"")).await;
+    assert_eq!(error.unwrap().status, Status::Exited(0), "cat ends with its input");
+    let exec = Exec::new("echo begun; echo problem >&2; sleep 60").deadline(Duration::from_millis(700));
+    let error = connection.run(exec).await.unwrap_err();
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert_eq!(error.why(), &ExecFault::Deadline { stage: Stage::Exec, after: Duration::from_millis(700) });
+    assert!(error.may_have_run() && error.to_string().contains("outcome is unknown"), "{error}");
+    assert_eq!(error.retry(), Retry::Useless);
+    let (stdout, stderr) = error.partial().unwrap();
+    assert_eq!((stdout.bytes.as_slice(), stderr.bytes.as_slice()), (&b"begun\n"[..], &b"problem\n"[..]));
+    // The connection goes on.
+    assert_eq!(connection.exec("exit 2", b"", Limits::default()).await.unwrap().status, Status::Exited(2));
+}
+
+#[tokio::test]
+async fn a_cancelled_command_sees_its_channel_close() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    let mark = sshd.dir().join("mark");
+    // Ends when it can write no more: what a closed channel means to a command.
+    let command =
+        format!("trap 'touch {}; exit' PIPE; while :; do echo x || exit; sleep 0.05; done", mark.display());
+    let run = connection.exec(&command, b"", Limits::default());
+    assert!(tokio::time::timeout(Duration::from_millis(500), run).await.is_err(), "dropped mid-run");
+    let until = Instant::now() + Duration::from_secs(5);
+    while !mark.exists() {
+        assert!(Instant::now() < until, "the command still runs");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(connection.exec("exit 2", b"", Limits::default()).await.unwrap().status, Status::Exited(2));
+    // And again when the whole connection goes.
+    std::fs::remove_file(&mark).unwrap();
+    let run = connection.exec(&command, b"", Limits::default());
+    let _ = tokio::time::timeout(Duration::from_millis(300), run).await;
+    drop(connection);
+    let until = Instant::now() + Duration::from_secs(5);
+    while !mark.exists() {
+        assert!(Instant::now() < until, "the command still runs");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_behind_does_not_hold_the_run() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    let begin = Instant::now();
+    let exec = Exec::new("sleep 30 & echo started; exit 6").linger(Duration::from_millis(500));
+    let out = connection.run(exec).await.unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert_eq!((out.status, out.stdout.bytes.as_slice()), (Status::Exited(6), &b"started\n"[..]));
+    assert!(!out.output_complete, "and it says that there may have been more");
+}
+
+#[tokio::test]
+async fn a_killed_sshd_is_an_unknown_outcome_not_a_failure() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = open(&sshd).await;
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        sshd.signal_sessions("KILL");
+    };
+    let (out, ()) = tokio::join!(connection.exec("echo begun; sleep 60", b"", Limits::default()), kill);
+    let out = out.unwrap();
+    assert!(matches!(out.status, Status::ConnectionLost { .. }), "{out:?}");
+    assert_eq!(out.stdout.bytes, b"begun\n");
+    assert!(!out.output_complete && !connection.is_alive());
+    let error = connection.exec("true", b"", Limits::default()).await.unwrap_err();
+    assert_eq!((error.code(), error.may_have_run()), ("connection-lost", false), "{error}");
+}
+
+#[tokio::test]
+async fn a_stalled_host_is_noticed_while_reading_and_while_writing() {
+    require_sshd_or_skip!();
+    for (command, input) in [("echo begun; sleep 60", 0), ("cat >/dev/null", 64 << 20)] {
+        let sshd = Sshd::start();
+        let connection = up(sshd.hop("host").timing(quick())).await;
+        let input = vec![0; input];
+        let stall = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            sshd.signal_sessions("STOP");
+            Instant::now()
+        };
+        let (out, since) = tokio::join!(connection.exec(command, &input, Limits::default()), stall);
+        let took = since.elapsed();
+        sshd.signal_sessions("CONT");
+        let Status::ConnectionLost { why, .. } = out.unwrap().status else { panic!("{command}") };
+        assert!(why.contains("silent"), "{command}: {why}");
+        assert!(took < Duration::from_secs(3), "{command}: {took:?}");
+    }
+}
+
+#[tokio::test]
+async fn keepalives_hold_a_quiet_connection_up() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let connection = up(sshd.hop("host").timing(quick())).await;
+    // Far longer than the silence that is allowed.
+    let out = connection.exec("sleep 3; exit 9", b"", Limits::default()).await.unwrap();
+    assert_eq!(out.status, Status::Exited(9));
+    // And a consumer that is slow itself is not taken for a silent host.
+    let mut watch = |_: Output, _: &[u8]| std::thread::sleep(Duration::from_millis(150));
+    let exec = Exec::new("head -c 300000 /dev/zero; exit 8").watch(&mut watch);
+    assert_eq!(connection.run(exec).await.unwrap().status, Status::Exited(8));
+}
+
+#[tokio::test]
+async fn fifty_connections_are_small() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let client = client();
+    let route = Route::direct(sshd.hop("host").timing(brisk()));
+    let warm = client.connect(&route).await.unwrap();
+    warm.exec("true", b"", Limits::default()).await.unwrap();
+    let before = resident();
+    let mut held = Vec::new();
+    for _ in 0..50 {
+        let connection = client.connect(&route).await.unwrap();
+        connection.exec("head -c 200000 /dev/zero", b"", Limits { stdout: 1000, stderr: 0 }).await.unwrap();
+        held.push(connection);
+    }
+    let each = resident().saturating_sub(before) / 50;
+    eprintln!("{each} bytes a connection");
+    assert!(each < 1 << 20, "{each} bytes a connection");
+}
