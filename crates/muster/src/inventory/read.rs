@@ -43,6 +43,10 @@ struct HostDefaults {
 enum VarSource {
     Plain(String),
     File(PathBuf),
+    /// The host's own name.
+    Name,
+    /// Its address.
+    Address,
 }
 
 impl Reader<'_> {
@@ -183,7 +187,6 @@ impl Reader<'_> {
         let pools = f.get("pools").map(|n| self.pools(n, &f.at("pools"))).unwrap_or_default();
         let labels = f.get("labels").map(|n| self.labels(n, &f.at("labels"))).unwrap_or_default();
         let own = f.get("vars").map(|n| self.vars(n, &f.at("vars"))).unwrap_or_default();
-        let vars = merge(&defaults.vars, own);
         let exec_mode = f.get("exec-mode").and_then(|n| {
             self.walk.value(n, &f.at("exec-mode"), "verified or raw", |t| match t {
                 "verified" => Some(ExecMode::Verified),
@@ -192,9 +195,11 @@ impl Reader<'_> {
             })
         });
         let envelope = f.get("envelope").and_then(|n| self.envelope(n, &f.at("envelope")));
+        let ssh = ssh?;
+        let vars = merge(&defaults.vars, own, &name, &ssh.address);
         Some(Host {
             line,
-            ssh: ssh?,
+            ssh,
             admin,
             pools,
             labels,
@@ -246,6 +251,27 @@ impl Reader<'_> {
         out
     }
 
+    fn var_source(&mut self, f: &Fields<'_>, at: &str) -> Option<VarSource> {
+        match (f.get("secret-file"), f.get("from")) {
+            (Some(_), None) => self.path(f, "secret-file").map(VarSource::File),
+            (None, Some(n)) => self.walk.value(n, &f.at("from"), "name or address", |t| match t {
+                "name" => Some(VarSource::Name),
+                "address" => Some(VarSource::Address),
+                _ => None,
+            }),
+            _ => {
+                let fix = "Write a text, {secret-file: PATH}, {from: name} or {from: address}.";
+                self.walk.fault(
+                    Own::ConfigValue,
+                    f.line(),
+                    format!("{at} names no one source"),
+                    Some(fix.into()),
+                );
+                None
+            }
+        }
+    }
+
     fn vars(&mut self, node: &Node, at: &str) -> Vec<(String, usize, VarSource)> {
         let mut out = Vec::new();
         for e in self.walk.entries(node, at).unwrap_or_default() {
@@ -257,9 +283,8 @@ impl Reader<'_> {
             let at = format!("{at}.{}", e.key);
             let source = match &e.value.kind {
                 Kind::Map(_) => {
-                    let Some(f) = self.walk.fields(&e.value, &at, &["secret-file"]) else { continue };
-                    f.need(&mut self.walk, "secret-file", "the path of a file");
-                    self.path(&f, "secret-file").map(VarSource::File)
+                    let Some(f) = self.walk.fields(&e.value, &at, &["secret-file", "from"]) else { continue };
+                    self.var_source(&f, &at)
                 }
                 _ => {
                     let form = "one line of text";
@@ -275,7 +300,12 @@ impl Reader<'_> {
     }
 }
 
-fn merge(defaults: &[(String, usize, VarSource)], own: Vec<(String, usize, VarSource)>) -> Vec<Var> {
+fn merge(
+    defaults: &[(String, usize, VarSource)],
+    own: Vec<(String, usize, VarSource)>,
+    name: &HostName,
+    address: &str,
+) -> Vec<Var> {
     let mut all: BTreeMap<String, (usize, VarSource)> = BTreeMap::new();
     for (name, line, source) in defaults.iter().cloned().chain(own) {
         all.insert(name, (line, source));
@@ -283,6 +313,8 @@ fn merge(defaults: &[(String, usize, VarSource)], own: Vec<(String, usize, VarSo
     let value = |source| match source {
         VarSource::Plain(text) => VarValue::Plain(text),
         VarSource::File(path) => VarValue::SecretFile(path),
+        VarSource::Name => VarValue::Plain(name.to_string()),
+        VarSource::Address => VarValue::Plain(address.to_owned()),
     };
     all.into_iter().map(|(name, (line, source))| Var { name, line, value: value(source) }).collect()
 }
@@ -303,7 +335,7 @@ mod tests {
         let inv = read(&format!(
             "muster-inventory: 1\ntrust: {{allowed-signers: trust/allowed_signers, signers-needed: 2}}\n\
              signing: {{agent: \"SHA256:x\"}}\n\
-             defaults:\n  ssh: {{user: pool, identities: [~/.ssh/c, agent]}}\n  vars: {{MUSTER_A: x, MUSTER_B: y}}\n\
+             defaults:\n  ssh: {{user: pool, identities: [~/.ssh/c, agent]}}\n  vars: {{MUSTER_A: x, MUSTER_B: y, MUSTER_NODE_NAME: {{from: name}}, MUSTER_IP: {{from: address}}}}\n\
              bastions:\n  gate: {{address: 192.0.2.1, user: jump, host-key: {KEY}}}\n\
              hosts:\n  edge-1:\n    ssh:\n      address: \"[2001:db8::1]\"\n      via: gate\n    pools: edge\n    labels: {{site: berlin}}\n    \
              vars: {{MUSTER_B: z, MUSTER_T: {{secret-file: tok}}}}\n  old:\n    ssh: {{address: a, port: 2222}}\n    exec-mode: raw\n    envelope: 1\n"
@@ -318,9 +350,11 @@ mod tests {
         assert_eq!(inv.route(host).iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["gate", "edge-1"]);
         assert_eq!(
             host.vars.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(),
-            ["MUSTER_A", "MUSTER_B", "MUSTER_T"]
+            ["MUSTER_A", "MUSTER_B", "MUSTER_IP", "MUSTER_NODE_NAME", "MUSTER_T"]
         );
-        assert!(matches!(&host.vars[2].value, VarValue::SecretFile(p) if p == Path::new("fleet/tok")));
+        assert!(matches!(&host.vars[2].value, VarValue::Plain(t) if t == "2001:db8::1"));
+        assert!(matches!(&host.vars[3].value, VarValue::Plain(t) if t == "edge-1"));
+        assert!(matches!(&host.vars[4].value, VarValue::SecretFile(p) if p == Path::new("fleet/tok")));
         assert_eq!(host.exec_mode, ExecMode::Verified);
         assert_eq!(inv.host("old").unwrap().exec_mode, ExecMode::Raw);
         assert_eq!(inv.trust.allowed_signers.as_deref(), Some(Path::new("fleet/trust/allowed_signers")));
@@ -365,7 +399,7 @@ mod tests {
                 vec![
                     ":2: hosts.a.vars has the name \"PATH\"",
                     ":2: unknown key \"file\"",
-                    ":2: hosts.a.vars.MUSTER_A has no \"secret-file\"",
+                    ":2: hosts.a.vars.MUSTER_A names no one source",
                 ],
             ),
             ("bastions:\n  g: {address: a, via: h}\n", vec![":2: bastions.g has a via of its own"]),

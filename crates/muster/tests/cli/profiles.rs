@@ -335,3 +335,19 @@ fn show_says_in_words_what_was_signed() {
     p.sh("echo >> demo/join.sh");
     assert!(p.muster("script show demo").out.contains("WHICH IS NOT THE ONE BESIDE IT"));
 }
+
+#[test]
+fn the_example_profile_is_clean_and_signs() {
+    let p = Place::new();
+    p.fleet();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/example-heartbeat");
+    p.sh(&format!("cp -r {example} heartbeat"));
+    let ran = p.muster("script lint heartbeat --strict");
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
+    let ran = p.muster("sign heartbeat");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.err.contains("warning"), "{}", ran.err);
+    assert_eq!(p.muster("verify heartbeat --host a --pool example").code, 0);
+    // No signed artefact is shipped with it: whoever uses it signs it with his own key.
+    assert!(!std::path::Path::new(example).join("signed").exists());
+}
