@@ -7,6 +7,7 @@
     reason = "a test that meets the unexpected should stop"
 )]
 
+mod documents;
 mod failures;
 mod generated;
 mod keygen;

@@ -1,0 +1,169 @@
+//! What the documentation shows is what the program takes (CL3).
+
+use crate::run::Place;
+use clap::{CommandFactory, Parser};
+use muster::args::Cli;
+use muster::exit::Exit;
+use muster::inventory::Inventory;
+use muster::profile::manifest::Manifest;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn documents() -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut folders = vec![root().join("docs"), root().join("profiles")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|e| e == "md") {
+                out.push((entry.display().to_string(), std::fs::read_to_string(&entry).unwrap()));
+            }
+        }
+    }
+    for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md"] {
+        out.extend(std::fs::read_to_string(root().join(name)).map(|t| (name.to_owned(), t)));
+    }
+    out
+}
+
+/// Lines of code blocks, and what stands in backticks.
+fn commands(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+            continue;
+        }
+        let code = line
+            .strip_prefix("    ")
+            .or(fenced.then_some(line))
+            .map(|l| l.trim_start().trim_start_matches("$ "));
+        match code {
+            Some(c) if c.starts_with("muster ") => out.push(c.to_owned()),
+            Some(_) => {}
+            None => out.extend(
+                line.split('`').skip(1).step_by(2).filter(|c| c.starts_with("muster ")).map(str::to_owned),
+            ),
+        }
+    }
+    out
+}
+
+/// Words as a shell would split them; `None` for what only sketches a command (`…`, `|`, several spaces for columns).
+fn words(command: &str) -> Option<Vec<String>> {
+    let command = command.split(" # ").next().unwrap();
+    if command.contains(['…', '|', '<', '$', '"', '\'']) || command.contains("  ") {
+        return None;
+    }
+    let filled = |w: &str| match w {
+        "N" | "EPOCH" => "1".to_owned(),
+        "SHELL" => "bash".to_owned(),
+        other => other.to_owned(),
+    };
+    Some(command.split_whitespace().map(filled).collect())
+}
+
+#[test]
+fn cl3_every_command_in_the_documents_parses() {
+    let hosts: Vec<String> = Cli::command()
+        .find_subcommand("host")
+        .unwrap()
+        .get_subcommands()
+        .map(|c| c.get_name().to_owned())
+        .collect();
+    let mut checked = 0;
+    for (file, text) in documents() {
+        for command in commands(&text) {
+            let Some(words) = words(&command) else { continue };
+            // A mention of a command's name alone is no example of how to call it.
+            let known_host =
+                words.get(1).is_none_or(|w| w != "host") || words.get(2).is_some_and(|w| hosts.contains(w));
+            if !known_host || words.get(1).is_some_and(|w| w == "ssh-keygen") {
+                continue;
+            }
+            match Cli::try_parse_from(&words) {
+                Ok(_) => checked += 1,
+                Err(e) => {
+                    use clap::error::ErrorKind::{
+                        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, MissingRequiredArgument,
+                        MissingSubcommand,
+                    };
+                    let mention = matches!(
+                        e.kind(),
+                        MissingRequiredArgument
+                            | MissingSubcommand
+                            | DisplayHelp
+                            | DisplayHelpOnMissingArgumentOrSubcommand
+                    );
+                    assert!(mention && words.len() <= 4, "{file}: `{command}`: {e}");
+                }
+            }
+        }
+    }
+    assert!(checked > 15, "only {checked} commands were found");
+}
+
+#[test]
+fn cl3_every_yaml_example_is_what_it_claims_to_be() {
+    for (name, parse) in [
+        ("docs/profiles.md", (|t: &str, f: &Path| Manifest::parse(t, f).map(|_| ())) as fn(&str, &Path) -> _),
+        ("docs/inventory.md", |t: &str, f: &Path| {
+            Inventory::parse(t, f, Some(Path::new("/home/o"))).map(|_| ())
+        }),
+    ] {
+        let text = std::fs::read_to_string(root().join(name)).unwrap();
+        let blocks: Vec<&str> =
+            text.split("```yaml\n").skip(1).map(|b| b.split("```").next().unwrap()).collect();
+        assert!(!blocks.is_empty(), "{name}");
+        for block in blocks {
+            if let Err(faults) = parse(block, Path::new(name)) {
+                panic!("{name}: {}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_exit_code_table_is_the_enum() {
+    let text = std::fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    for exit in Exit::ALL {
+        let row = format!("| {} | {} |", exit.code(), exit.meaning());
+        assert!(text.contains(&row), "docs/cli.md lacks {row:?}");
+    }
+    let rows = text.split("## Exit codes").nth(1).unwrap().split("\n\n").nth(1).unwrap().lines().count() - 2;
+    assert_eq!(rows, Exit::ALL.len(), "a row that is no exit code");
+}
+
+#[test]
+fn the_first_steps_work_as_they_are_written() {
+    let p = Place::new();
+    let text = std::fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    let steps = text.split("## First steps\n\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    p.write("pp", "a long passphrase\n");
+    let mut folder = String::from(".");
+    let mut done = 0;
+    for line in steps.lines().map(str::trim) {
+        if let Some(to) = line.strip_prefix("cd ") {
+            folder = to.to_owned();
+            p.sh(&format!("cp -r {}/profiles {to}/", root().display()));
+            continue;
+        }
+        // The reader types the passphrase; here it comes from a file.
+        let more = if line.contains("init") {
+            "--passphrase-file pp"
+        } else if line.contains(" sign ") {
+            "--passphrase-file ../pp"
+        } else {
+            ""
+        };
+        let line = line.replace("muster ", &format!("{} ", crate::run::MUSTER));
+        p.sh(&format!("cd {folder}; {line} {more}"));
+        done += 1;
+    }
+    assert_eq!(done, 4);
+}
