@@ -18,6 +18,7 @@
 pub mod envelope;
 pub mod intent;
 pub mod params;
+pub mod peer;
 pub mod ssh;
 pub mod text;
 pub mod trust;
@@ -55,12 +56,17 @@ macro_rules! targets {
 }
 
 targets! {
+    address = peer::address;
+    agent_answer = peer::agent_answer;
     allowed_signers = trust::allowed_signers;
     certificate = ssh::certificate;
     envelope_1 = envelope::one;
     envelope_2 = envelope::two;
     envelope_2_parts = envelope::two_from_parts;
+    host_certificate = peer::host_certificate;
+    host_key_text = peer::host_key_text;
     intent = intent::intent;
+    known_hosts = peer::known_hosts;
     krl = trust::krl;
     names = text::names;
     params_1 = params::one;
@@ -69,20 +75,27 @@ targets! {
     public_key = ssh::public_key;
     public_key_line = ssh::public_key_line;
     revoked_signers = trust::revoked_signers;
+    ssh_handshake = peer::handshake;
+    ssh_key_file = peer::key_file;
     sshsig = ssh::sshsig;
     sshsig_blob = ssh::sshsig_blob;
     times = text::times;
 }
 
-/// Bytes that one message may take. A parameter pattern (1024) may be quoted whole; everything
-/// else from outside is cut far shorter.
+/// Bytes that a message may take. A parameter pattern (1024) may be quoted whole; everything else
+/// from outside is cut far shorter.
 const MAX_MESSAGE: usize = 2048;
 
 /// A refusal is one line that a terminal, a log and a journal record can take as it is.
 pub(crate) fn refused(why: &dyn core::fmt::Display) -> Said {
+    refused_within(MAX_MESSAGE, why)
+}
+
+/// As [`refused`], where a message lists several texts from outside.
+pub(crate) fn refused_within(most: usize, why: &dyn core::fmt::Display) -> Said {
     let text = why.to_string();
     assert!(!text.is_empty(), "a refusal says nothing");
-    assert!(text.len() <= MAX_MESSAGE, "a refusal of {} bytes: {text:?}", text.len());
+    assert!(text.len() <= most, "a refusal of {} bytes: {text:?}", text.len());
     assert!(!text.chars().any(char::is_control), "a refusal with control characters: {text:?}");
     Said::Refused
 }

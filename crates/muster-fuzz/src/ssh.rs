@@ -17,7 +17,7 @@ use muster_signing::{
 /// What the signatures of the seeds are over.
 pub const MESSAGE: &[u8] = b"a message\n";
 /// In the middle of the validity of the seeds' certificates.
-const NOW: UtcTime = UtcTime::from_unix(1_800_000_000);
+pub(crate) const NOW: UtcTime = UtcTime::from_unix(1_800_000_000);
 
 /// The armoured form.
 pub fn sshsig(input: &[u8]) -> Said {

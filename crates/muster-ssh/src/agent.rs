@@ -94,25 +94,7 @@ impl Agent {
 
     /// What it holds. A key that is too large to be one is left out.
     pub async fn identities(&mut self) -> Result<Vec<AgentKey>, AgentFault> {
-        let answer = self.ask(&[REQUEST_IDENTITIES]).await?;
-        let mut r = Reader::new(&answer);
-        let broken = |_| AgentFault::Broken;
-        match r.byte().map_err(broken)? {
-            IDENTITIES_ANSWER => {}
-            FAILURE => return Err(AgentFault::Refused),
-            _ => return Err(AgentFault::Broken),
-        }
-        let count = r.u32().map_err(broken)?;
-        let mut keys = Vec::new();
-        for _ in 0..count {
-            let blob = r.string().map_err(broken)?;
-            let comment = r.string().map_err(broken)?;
-            if blob.len() <= MAX_BLOB {
-                let comment = String::from_utf8_lossy(comment).into_owned();
-                keys.push(AgentKey { blob: blob.to_vec(), comment });
-            }
-        }
-        Ok(keys)
+        read_identities(&self.ask(&[REQUEST_IDENTITIES]).await?)
     }
 
     /// Tells the agent for which server it will be asked (`session-bind@openssh.com`), so that keys
@@ -145,17 +127,43 @@ impl Agent {
         let is_rsa = crate::fingerprint::blob_kind_name(blob).is_some_and(|n| n.starts_with("ssh-rsa"));
         body.extend_from_slice(&(if is_rsa { flags } else { 0 }).to_be_bytes());
         let answer = self.ask(&body).await?;
-        let mut r = Reader::new(&answer);
-        match r.byte() {
-            Ok(SIGN_RESPONSE) => {}
-            Ok(FAILURE) => return Err(AgentFault::Refused),
-            _ => return Err(AgentFault::Broken),
-        }
-        let signature = r.string().map_err(|_| AgentFault::Broken)?;
-        let algorithm = Reader::new(signature).text().map_err(|_| AgentFault::Broken)?;
-        if is_rsa && algorithm != rsa.name() {
-            return Err(AgentFault::Broken);
-        }
-        Ok(signature.to_vec())
+        read_signature(&answer, is_rsa.then_some(rsa))
     }
+}
+
+pub(crate) fn read_identities(answer: &[u8]) -> Result<Vec<AgentKey>, AgentFault> {
+    let mut r = Reader::new(answer);
+    let broken = |_| AgentFault::Broken;
+    match r.byte().map_err(broken)? {
+        IDENTITIES_ANSWER => {}
+        FAILURE => return Err(AgentFault::Refused),
+        _ => return Err(AgentFault::Broken),
+    }
+    let count = r.u32().map_err(broken)?;
+    let mut keys = Vec::new();
+    for _ in 0..count {
+        let blob = r.string().map_err(broken)?;
+        let comment = r.string().map_err(broken)?;
+        if blob.len() <= MAX_BLOB {
+            let comment = String::from_utf8_lossy(comment).into_owned();
+            keys.push(AgentKey { blob: blob.to_vec(), comment });
+        }
+    }
+    Ok(keys)
+}
+
+/// `rsa` is what an RSA key was asked to sign with; `None` for the other kinds.
+pub(crate) fn read_signature(answer: &[u8], rsa: Option<RsaHash>) -> Result<Vec<u8>, AgentFault> {
+    let mut r = Reader::new(answer);
+    match r.byte() {
+        Ok(SIGN_RESPONSE) => {}
+        Ok(FAILURE) => return Err(AgentFault::Refused),
+        _ => return Err(AgentFault::Broken),
+    }
+    let signature = r.string().map_err(|_| AgentFault::Broken)?;
+    let algorithm = Reader::new(signature).text().map_err(|_| AgentFault::Broken)?;
+    if rsa.is_some_and(|rsa| algorithm != rsa.name()) {
+        return Err(AgentFault::Broken);
+    }
+    Ok(signature.to_vec())
 }

@@ -59,3 +59,6 @@ pub use trust::{Authority, Basis, HostTrust, TrustBuilder, TrustFault};
 
 #[cfg(feature = "testing")]
 pub mod testing;
+
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
