@@ -61,3 +61,36 @@ fn reason_of(line: &str) -> Option<Reason> {
     let (word, _) = after.split_once(']')?;
     Reason::from_code(word)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(code: u32, stderr: &str) -> Result<(ShimExit, Option<Reason>), String> {
+        Verdict::read(code, stderr).map(|v| (v.exit, v.reason)).map_err(|n| n.why)
+    }
+
+    #[test]
+    fn the_shims_own_line_is_found_among_others() {
+        let stderr = "noise\nmuster-shim: refused [epoch-floor]: below: 6 < 7\n";
+        assert_eq!(read(6, stderr), Ok((ShimExit::IntentRefused, Some(Reason::EpochFloor))));
+        let v = Verdict::read(2, "kpssh-shim: refused [key-unknown]: signature rejected: x\u{1b}[2J\n").unwrap();
+        assert_eq!(v.line.as_deref(), Some("kpssh-shim: refused [key-unknown]: signature rejected: x\\u{1b}[2J"));
+        assert_eq!(read(7, ""), Ok((ShimExit::Busy, None)));
+    }
+
+    #[test]
+    fn a_script_cannot_make_its_failure_look_like_a_refusal() {
+        let stderr = "muster-shim: refused [busy]: another run\nmuster-shim: script exited 3\n";
+        assert_eq!(read(10, stderr), Ok((ShimExit::ScriptFailed, None)));
+        assert_eq!(read(0, stderr), Ok((ShimExit::Ok, None)));
+    }
+
+    #[test]
+    fn what_no_shim_gives_is_not_taken_for_one() {
+        assert!(read(1, "sudo: a password is required\n").unwrap_err().contains("a password is required"));
+        for (code, stderr) in [(2, ""), (1, "muster-shim: refused [busy]: x\n"), (127, "sh: not found"), (255, ""), (300, ""), (8, "")] {
+            assert!(read(code, stderr).is_err(), "{code}");
+        }
+    }
+}
