@@ -1,6 +1,8 @@
 //! From arguments to an exit code.
 
-use crate::args::{Cli, Command, Global, InventoryFile, SignerArgs, host, script};
+mod host;
+
+use crate::args::{Cli, Command, Global, InventoryFile, SignerArgs, script};
 use crate::codes::Own;
 use crate::commands;
 use crate::exit::Exit;
@@ -101,9 +103,7 @@ fn dispatch(command: Command, world: &World, printer: &mut Printer) -> Outcome {
         Command::Script(script::Script::Sign(a)) | Command::Sign(a) => sign(a, world, printer),
         Command::Script(script::Script::Verify(a)) | Command::Verify(a) => verify(a, world, printer),
         Command::Script(script::Script::Show(a)) => commands::script::show::run(&a.path, world.now, printer),
-        Command::Host(host::Host::List(a)) => {
-            commands::host::list(&read_inventory(&a.select.inventory, world)?, &a.select, printer)
-        }
+        Command::Host(a) => host::dispatch(a, world, printer),
         Command::Explain { code } => commands::explain::run(code.as_deref(), printer),
         Command::Completion { shell } => commands::generate::completion(shell, printer),
         Command::Man { folder } => commands::generate::man(&folder, printer),

@@ -5,9 +5,12 @@
 
 pub mod answer;
 pub mod fault;
+pub mod load;
 pub mod login;
 pub mod output;
+pub mod phase;
 pub mod pins;
+pub mod probe;
 pub mod raw;
 pub mod session;
 pub mod shell;

@@ -74,8 +74,12 @@ mod tests {
     fn the_shims_own_line_is_found_among_others() {
         let stderr = "noise\nmuster-shim: refused [epoch-floor]: below: 6 < 7\n";
         assert_eq!(read(6, stderr), Ok((ShimExit::IntentRefused, Some(Reason::EpochFloor))));
-        let v = Verdict::read(2, "kpssh-shim: refused [key-unknown]: signature rejected: x\u{1b}[2J\n").unwrap();
-        assert_eq!(v.line.as_deref(), Some("kpssh-shim: refused [key-unknown]: signature rejected: x\\u{1b}[2J"));
+        let v =
+            Verdict::read(2, "kpssh-shim: refused [key-unknown]: signature rejected: x\u{1b}[2J\n").unwrap();
+        assert_eq!(
+            v.line.as_deref(),
+            Some("kpssh-shim: refused [key-unknown]: signature rejected: x\\u{1b}[2J")
+        );
         assert_eq!(read(7, ""), Ok((ShimExit::Busy, None)));
     }
 
@@ -89,7 +93,14 @@ mod tests {
     #[test]
     fn what_no_shim_gives_is_not_taken_for_one() {
         assert!(read(1, "sudo: a password is required\n").unwrap_err().contains("a password is required"));
-        for (code, stderr) in [(2, ""), (1, "muster-shim: refused [busy]: x\n"), (127, "sh: not found"), (255, ""), (300, ""), (8, "")] {
+        for (code, stderr) in [
+            (2, ""),
+            (1, "muster-shim: refused [busy]: x\n"),
+            (127, "sh: not found"),
+            (255, ""),
+            (300, ""),
+            (8, ""),
+        ] {
             assert!(read(code, stderr).is_err(), "{code}");
         }
     }

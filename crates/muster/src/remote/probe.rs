@@ -136,7 +136,10 @@ impl Two {
         let wire: Wire = serde_json::from_value(Value::Object(document.clone()))
             .map_err(|e| not(format!("lacks what is needed: {}", crate::printer::clean(&e.to_string()))))?;
         if wire.muster_probe != 1 {
-            return Err(not(format!("is of version {}, which this program does not know", wire.muster_probe)));
+            return Err(not(format!(
+                "is of version {}, which this program does not know",
+                wire.muster_probe
+            )));
         }
         let time = |text: &str| UtcTime::parse(text).map_err(|_| not("holds a time that is none".into()));
         let policy = match wire.policy.get("fault").and_then(Value::as_str) {
@@ -146,7 +149,12 @@ impl Two {
         };
         let word = |text: String| crate::printer::clean(&text).chars().take(80).collect::<String>();
         let running = match wire.running {
-            Some(r) => Some(Running { since: time(&r.since)?, run: word(r.run), phase: word(r.phase), alive: r.alive }),
+            Some(r) => Some(Running {
+                since: time(&r.since)?,
+                run: word(r.run),
+                phase: word(r.phase),
+                alive: r.alive,
+            }),
             None => None,
         };
         let last = match wire.last_run {
@@ -178,13 +186,16 @@ impl Two {
 impl One {
     /// Reads the four facts from the first lines that have their form; noise of a login shell before them is passed over.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotTheShim> {
-        let text = String::from_utf8_lossy(bytes.get(..bytes.len().min(MAX_ANSWER)).unwrap_or_default()).into_owned();
+        let text = String::from_utf8_lossy(bytes.get(..bytes.len().min(MAX_ANSWER)).unwrap_or_default())
+            .into_owned();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         for at in 0..lines.len() {
             let mut rest = lines.iter().skip(at);
             let cpus = rest.next().and_then(|l| l.parse().ok()).filter(|n| *n > 0);
             let memory = rest.next().and_then(|l| l.parse().ok());
-            let machine = rest.next().filter(|m| !m.is_empty() && m.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+            let machine = rest
+                .next()
+                .filter(|m| !m.is_empty() && m.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
             if let (Some(cpus), Some(memory_kib), Some(machine)) = (cpus, memory, machine) {
                 let kubelet = rest.next().map(|k| crate::printer::clean(k)).unwrap_or_default();
                 return Ok(Self { cpus, memory_kib, machine: (*machine).to_owned(), kubelet });
@@ -209,10 +220,21 @@ mod tests {
         assert_eq!(two.policy.as_ref().unwrap().profiles["heartbeat"], 7);
         assert_eq!(two.running.as_ref().unwrap().phase, "join");
         assert_eq!(two.last.as_ref().unwrap().verdict, "ok");
-        assert_eq!((two.text(&["cpus"]), two.text(&["clock", "now"]), two.text(&["no", "such"])), ("2".into(), "2026-11-29T00:00:05Z".into(), String::new()));
-        let none = DOC.replace(r#"{"run":"ab","phase":"join","since":"2026-11-29T00:00:00Z","alive":true}"#, "null");
+        assert_eq!(
+            (two.text(&["cpus"]), two.text(&["clock", "now"]), two.text(&["no", "such"])),
+            ("2".into(), "2026-11-29T00:00:05Z".into(), String::new())
+        );
+        let none =
+            DOC.replace(r#"{"run":"ab","phase":"join","since":"2026-11-29T00:00:00Z","alive":true}"#, "null");
         assert!(Two::parse(none.as_bytes()).unwrap().running.is_none());
-        for bad in ["", "{}", "[]", &DOC[..DOC.len() - 2], &DOC.replace(":1,", ":2,"), &DOC.replace("2026-11-29T00:00:05Z", "now")] {
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            &DOC[..DOC.len() - 2],
+            &DOC.replace(":1,", ":2,"),
+            &DOC.replace("2026-11-29T00:00:05Z", "now"),
+        ] {
             assert!(Two::parse(bad.as_bytes()).is_err(), "{bad}");
         }
     }
@@ -220,7 +242,10 @@ mod tests {
     #[test]
     fn four_facts_behind_the_noise_of_a_login_shell() {
         let one = One::parse(b"Welcome to 12\nLast login\n4\n16316412\nx86_64\nactivating\n").unwrap();
-        assert_eq!((one.cpus, one.memory_kib, one.machine.as_str(), one.kubelet.as_str()), (4, 16_316_412, "x86_64", "activating"));
+        assert_eq!(
+            (one.cpus, one.memory_kib, one.machine.as_str(), one.kubelet.as_str()),
+            (4, 16_316_412, "x86_64", "activating")
+        );
         assert_eq!(One::parse(b"4\n1\nriscv64\n").unwrap().kubelet, "");
         for bad in [&b""[..], b"4\n", b"hello\nworld\nx\n", b"0\n1\nx86_64\n"] {
             assert!(One::parse(bad).is_err());

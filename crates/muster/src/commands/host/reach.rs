@@ -1,0 +1,161 @@
+//! What every command on hosts needs: the hosts that were chosen, a way to each, a pace, and a yes where many are changed.
+
+use super::fleet::Asker;
+use crate::codes::Own;
+use crate::fault::{Fault, Faults};
+use crate::inventory::{Endpoint, Host, Inventory, Selection, choose};
+use crate::remote::login::{AdminOverride, Logins};
+use crate::remote::pins::Store;
+use crate::remote::session::Session;
+use crate::terminal;
+use muster_core::UtcTime;
+use muster_ssh::{AskPassphrase, Client, Keepalive, RetryPolicy, Route, Secret, Timing};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many at once, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Hosts worked on at the same time.
+    pub parallel: usize,
+    /// For one host in all.
+    pub timeout: Option<Duration>,
+    /// For each step of connecting.
+    pub connect: Duration,
+}
+
+impl Pace {
+    fn timing(&self) -> Timing {
+        let usual = Timing::default();
+        Timing {
+            connect: self.connect,
+            handshake: self.connect,
+            channel: self.connect,
+            keepalive: Keepalive { interval: Duration::from_secs(5), max: 3 },
+            retry: RetryPolicy { within: self.connect.max(usual.retry.within), ..usual.retry },
+            ..usual
+        }
+    }
+}
+
+/// The hosts of a command.
+#[derive(Debug)]
+pub struct Reach {
+    /// The inventory.
+    pub inventory: Inventory,
+    /// What the operator named.
+    pub selection: Selection,
+    /// How many at once, and for how long.
+    pub pace: Pace,
+    /// Where pins are.
+    pub state: Option<PathBuf>,
+    /// `SSH_AUTH_SOCK`.
+    pub agent: Option<PathBuf>,
+    /// For the usual key files.
+    pub home: Option<PathBuf>,
+    /// The one `now`.
+    pub now: UtcTime,
+}
+
+impl Reach {
+    /// The hosts, each once, in the order of the inventory.
+    pub fn hosts(&self) -> Result<Vec<&Host>, Faults> {
+        choose(&self.inventory, &self.selection)
+    }
+
+    /// The pool logins of these hosts, in their order; every host that cannot be reached at all is named before any is.
+    pub fn pool(&self, hosts: &[&Host], asker: &Asker) -> Result<Vec<Arc<Session>>, Faults> {
+        self.sessions(hosts, asker, &mut |logins, host| logins.pool(host))
+    }
+
+    /// The administrators' logins of these hosts.
+    pub fn admin(
+        &self,
+        hosts: &[&Host],
+        asker: &Asker,
+        over: &AdminOverride,
+    ) -> Result<Vec<Arc<Session>>, Faults> {
+        self.sessions(hosts, asker, &mut |logins, host| logins.admin(host, over))
+    }
+
+    /// Both logins of each host, over one client: their bastions are shared.
+    pub fn both(&self, hosts: &[&Host], asker: &Asker, over: &AdminOverride) -> Result<Vec<Both>, Faults> {
+        let admin = self.admin(hosts, asker, over)?;
+        let pool = self.pool(hosts, asker)?;
+        Ok(admin.into_iter().zip(pool).map(|(admin, pool)| Both { admin, pool }).collect())
+    }
+
+    fn sessions(
+        &self,
+        hosts: &[&Host],
+        asker: &Asker,
+        route: &mut dyn FnMut(&mut Logins<'_>, &Host) -> Result<Route, Faults>,
+    ) -> Result<Vec<Arc<Session>>, Faults> {
+        let pins = Store::at(self.state.as_deref())?.read()?;
+        let of = |end: &Endpoint| Ok(pins.of(end));
+        let mut logins = Logins::new(
+            &self.inventory,
+            &of,
+            ask(asker.clone()),
+            (self.agent.as_deref(), self.home.as_deref()),
+            self.pace.timing(),
+        );
+        let client = Arc::new(Client::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds())));
+        let mut faults = Vec::new();
+        let mut sessions = Vec::new();
+        for host in hosts {
+            match route(&mut logins, host) {
+                Ok(route) => sessions.push(Arc::new(Session::new(Arc::clone(&client), route))),
+                Err(more) => {
+                    let moved = pins.elsewhere(&host.ssh);
+                    faults.extend(more.into_vec().into_iter().map(|f| match moved.as_slice() {
+                        [] => f,
+                        [place, ..] => {
+                            f.hint(format!("{} is pinned at {place}, which is another address", host.name))
+                        }
+                    }));
+                }
+            }
+        }
+        Faults::check(faults)?;
+        Ok(sessions)
+    }
+
+    /// Asks before more hosts are changed than were named one by one, or always where `always`.
+    pub fn confirm(&self, yes: bool, always: bool, hosts: &[&Host], what: &str) -> Result<(), Fault> {
+        let wide = self.selection.all || self.selection.selector.is_some();
+        if yes || !(wide || always) {
+            return Ok(());
+        }
+        let some: Vec<&str> = hosts.iter().take(6).map(|h| h.name.as_str()).collect();
+        let more = hosts.len().saturating_sub(some.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let question = format!("{what} {}{more}?", some.join(", "));
+        match terminal::confirm(&question) {
+            Some(true) => Ok(()),
+            Some(false) => Err(Fault::new(Own::Declined, question)),
+            None => Err(Fault::new(Own::ConfirmNeeded, question)),
+        }
+    }
+}
+
+/// The two logins of a host.
+pub struct Both {
+    /// The administrator's.
+    pub admin: Arc<Session>,
+    /// The one that the shim answers.
+    pub pool: Arc<Session>,
+}
+
+fn ask(asker: Asker) -> AskPassphrase {
+    Arc::new(move |source| {
+        let secret = asker.ask_blocking(format!("Passphrase of {source}"))?;
+        Some(Secret::new(secret.expose().to_vec()))
+    })
+}
+
+/// The names, for the fleet.
+pub fn names(hosts: &[&Host]) -> Vec<String> {
+    hosts.iter().map(|h| h.name.to_string()).collect()
+}

@@ -1,0 +1,483 @@
+//! One phase on one host, from connecting to what is known of its end.
+//!
+//! ```text
+//! connect ─▶ send ─▶ exit code of the shim ─▶ done, refused, failed, deadline
+//!              ▲            │ busy                │ gone on the way, or cut here
+//!              └── wait, probe until it is free   └▶ ask the host by probe what became of it
+//! ```
+//! Only what certainly did not run is ever sent again: a busy host says that nothing ran. A run whose end was not seen is
+//! asked for, never repeated.
+
+use super::answer::Verdict;
+use super::load::{Load, Shared};
+use super::output::{self, Lines};
+use super::probe::{LastRun, Probe, Running, Two};
+use super::session::Session;
+use super::{fault, probe, raw};
+use crate::fault::Fault;
+use crate::secret::Secrets;
+use muster_core::{Reason, ShimExit};
+use muster_signing::envelope::{v1, v2};
+use muster_ssh::{Captured, Connection, Exec, ExecError, ExecOutcome, Limits, Output, Status};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Where the shim is; what is asked of a login that speaks envelope 2.
+pub const SHIM: &str = "/usr/bin/muster-shim";
+/// The same on envelope 1, in the published place.
+pub const SHIM_ONE: &str = "/opt/kpssh/kpssh-shim";
+
+/// A probe takes no lock, but runs tools with a clock of eight seconds in all.
+const PROBE_PATIENCE: Duration = Duration::from_secs(30);
+/// A host notices a silent loss of its peer within 15 seconds, ends the tree, and may be slow at it.
+const AFTER_LOSS: Duration = Duration::from_secs(60);
+/// Between two looks at a host that is busy or that ends a run.
+const LOOKS: [u64; 5] = [1, 1, 2, 3, 5];
+
+/// Hears what happens.
+pub trait Tell: Clone + Send + Sync + 'static {
+    /// What the host is at.
+    fn stage(&self, text: String);
+    /// A line of its output, fit to be shown.
+    fn line(&self, text: String);
+    /// Something worth a line of its own.
+    fn say(&self, text: String);
+}
+
+/// A phase for one host, and how to go about it.
+#[derive(Debug)]
+pub struct Task {
+    /// The host's name.
+    pub host: String,
+    /// What is sent.
+    pub load: Load,
+    /// The login, which decides the command of raw mode.
+    pub user: String,
+    /// What must not be shown of this host's output.
+    pub secrets: Arc<Secrets>,
+    /// All of it, waiting included; what the load needs where none.
+    pub timeout: Option<Duration>,
+    /// Keep the output for a report.
+    pub keep: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended {
+    /// The script exited 0.
+    Ok,
+    /// The host said no; nothing ran.
+    Refused(Verdict),
+    /// Another run held the host all the time.
+    Busy(Option<Running>),
+    /// The script failed.
+    ScriptFailed(String),
+    /// The host ended it at its deadline.
+    Deadline(Verdict),
+    /// Nobody saw the end.
+    Unknown {
+        /// Why not.
+        why: String,
+        /// What the host said when it was asked.
+        known: Known,
+    },
+    /// Nothing ran, because the host was not reached.
+    Unreachable(Fault),
+    /// What answered is no shim; what ran there is unknown to us, and is not what was sent.
+    NotTheShim(String),
+}
+
+/// What a host knows of a run whose end we did not see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It cannot be asked: envelope 1 and raw hosts keep no record that a probe tells.
+    CannotTell,
+    /// It did not answer in time.
+    NoAnswer(String),
+    /// It goes on.
+    StillRunning(Running),
+    /// The host's last run is of this phase and began or ended after we sent: this one, by all signs.
+    Ended(LastRun),
+    /// The host has no record of it: it did not start.
+    NoRecord(Option<LastRun>),
+}
+
+/// One hop as it proved itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its name.
+    pub name: String,
+    /// Its address and port.
+    pub place: String,
+    /// The fingerprint of what it presented.
+    pub fingerprint: String,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub struct Report {
+    /// How it ended.
+    pub ended: Ended,
+    /// From the first connecting to the end.
+    pub took: Duration,
+    /// How often it was sent: more than once only after the host was busy.
+    pub sent: u32,
+    /// The hops, the host last.
+    pub hops: Vec<Seen>,
+    /// Standard output of the last run, as far as it was kept.
+    pub stdout: Option<Captured>,
+    /// Standard error of the last run, as far as it was kept.
+    pub stderr: Option<Captured>,
+}
+
+/// Runs it.
+pub async fn run<T: Tell>(session: &Session, task: &Task, tell: &T) -> Report {
+    let mut flow = Flow { session, task, tell, begun: Instant::now(), sent: 0, hops: Vec::new(), out: None };
+    let ended = flow.go().await;
+    let (stdout, stderr) = flow.out.unzip();
+    Report { ended, took: flow.begun.elapsed(), sent: flow.sent, hops: flow.hops, stdout, stderr }
+}
+
+struct Flow<'f, T> {
+    session: &'f Session,
+    task: &'f Task,
+    tell: &'f T,
+    begun: Instant,
+    sent: u32,
+    hops: Vec<Seen>,
+    out: Option<(Captured, Captured)>,
+}
+
+/// How one sending ended.
+enum Sent {
+    Ended(Ended),
+    Busy,
+    Lost { why: String, since: Instant },
+}
+
+impl<T: Tell> Flow<'_, T> {
+    /// What is left of the time that the operator gave.
+    fn left(&self) -> Option<Duration> {
+        self.task.timeout.map(|t| t.saturating_sub(self.begun.elapsed()))
+    }
+
+    async fn go(&mut self) -> Ended {
+        loop {
+            match self.send().await {
+                Sent::Ended(ended) => return ended,
+                Sent::Busy => {
+                    if let Some(ended) = self.wait().await {
+                        return ended;
+                    }
+                }
+                Sent::Lost { why, since } => {
+                    self.tell.stage("asking the host what became of it".into());
+                    let known = self.ask(since).await;
+                    return Ended::Unknown { why, known };
+                }
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Arc<Connection>, Ended> {
+        self.tell.stage("connecting".into());
+        let open = self.session.connection();
+        let connection = match self.left() {
+            Some(left) => match tokio::time::timeout(left, open).await {
+                Ok(done) => done,
+                Err(_) => return Err(Ended::Unreachable(timed_out(&self.task.host))),
+            },
+            None => open.await,
+        };
+        let connection = connection.map_err(|e| Ended::Unreachable(fault::connect(&self.task.host, &e)))?;
+        self.hops = seen(&connection);
+        Ok(connection)
+    }
+
+    async fn send(&mut self) -> Sent {
+        let connection = match self.connect().await {
+            Ok(connection) => connection,
+            Err(ended) => return Sent::Ended(ended),
+        };
+        let input = match self.task.load.build() {
+            Ok(input) => input,
+            // It was built once before anything was connected to.
+            Err(refusal) => return Sent::Ended(Ended::Unreachable(refused_here(&self.task.host, &refusal))),
+        };
+        self.tell.stage(format!("{} runs", self.task.load.phase));
+        let since = Instant::now();
+        let patience = self.left().map_or(self.task.load.patience(), |l| l.min(self.task.load.patience()));
+        let result = self.exec(&connection, &input, patience).await;
+        drop(input);
+        match result {
+            Ok(outcome) => self.judge(outcome, since),
+            Err(e) => {
+                self.session.drop_connection().await;
+                if !e.may_have_run() {
+                    return Sent::Ended(Ended::Unreachable(fault::not_started(&self.task.host, &e)));
+                }
+                self.out = e.partial().map(|(o, e)| (o.clone(), e.clone()));
+                Sent::Lost { why: fault::line(&e), since }
+            }
+        }
+    }
+
+    async fn exec(
+        &mut self,
+        connection: &Connection,
+        input: &[u8],
+        patience: Duration,
+    ) -> Result<ExecOutcome, ExecError> {
+        self.sent += 1;
+        let limits = if self.task.keep {
+            Limits { stdout: 1 << 20, stderr: 1 << 20 }
+        } else {
+            Limits { stdout: 4096, stderr: 64 << 10 }
+        };
+        let (tell, secrets) = (self.tell, &*self.task.secrets);
+        let (mut out, mut err) = (Lines::default(), Lines::default());
+        let mut watch = |which: Output, bytes: &[u8]| {
+            let lines = if which == Output::Stdout { &mut out } else { &mut err };
+            lines.push(bytes, secrets, &mut |line| tell.line(line));
+        };
+        let exec = Exec::new(self.task.load.command(&self.task.user)).stdin(input).limits(limits);
+        let result = connection.run(exec.deadline(patience).watch(&mut watch)).await;
+        out.finish(secrets, &mut |line| tell.line(line));
+        err.finish(secrets, &mut |line| tell.line(line));
+        result
+    }
+
+    fn judge(&mut self, outcome: ExecOutcome, since: Instant) -> Sent {
+        let raw = matches!(&*self.task.load.shared, Shared::Raw { .. });
+        let words = output::last_words(end_of(&outcome.stderr), 300, &self.task.secrets);
+        let lost = |why: String| Sent::Lost { why, since };
+        let sent = match &outcome.status {
+            Status::Exited(0) if raw => Sent::Ended(Ended::Ok),
+            Status::Exited(code) if raw => Sent::Ended(Ended::ScriptFailed(format!("exit {code}: {words}"))),
+            Status::Exited(code) => match verdict(*code, &outcome.stderr, &self.task.secrets) {
+                Err(why) => Sent::Ended(Ended::NotTheShim(why)),
+                Ok(v) => match v.exit {
+                    ShimExit::Ok => Sent::Ended(Ended::Ok),
+                    ShimExit::Busy => Sent::Busy,
+                    ShimExit::ScriptFailed => Sent::Ended(Ended::ScriptFailed(v.line.unwrap_or_default())),
+                    ShimExit::Deadline => Sent::Ended(Ended::Deadline(v)),
+                    // We went away, it says, and yet its words arrived: as unknown as the other way.
+                    ShimExit::PeerGone => {
+                        lost(v.line.unwrap_or_else(|| "the host says that we went away".into()))
+                    }
+                    _ => Sent::Ended(Ended::Refused(v)),
+                },
+            },
+            Status::Signaled { name, .. } if raw => {
+                Sent::Ended(Ended::ScriptFailed(format!("ended by SIG{name}: {words}")))
+            }
+            Status::Signaled { name, .. } => lost(format!("its shim was ended by SIG{name}")),
+            Status::ConnectionLost { why, hop } => {
+                lost(fault::line(&format!("connection lost at {hop}: {why}")))
+            }
+            _ => lost("nobody knows how it ended".into()),
+        };
+        self.out = Some((outcome.stdout, outcome.stderr));
+        sent
+    }
+
+    /// Waits until the host is free, or gives what it ended with when the time is over.
+    async fn wait(&mut self) -> Option<Ended> {
+        let limit = self.task.timeout.unwrap_or(self.task.load.patience());
+        let mut looks = LOOKS.iter();
+        let mut running = None;
+        loop {
+            let pause = Duration::from_secs(looks.next().copied().unwrap_or(5));
+            if self.begun.elapsed() + pause >= limit {
+                return Some(Ended::Busy(running));
+            }
+            let whose = running
+                .as_ref()
+                .map_or(String::new(), |r: &Running| format!(": {} since {}", r.phase, r.since));
+            self.tell.stage(format!("busy{whose}; waiting"));
+            sleep(pause).await;
+            if !matches!(&*self.task.load.shared, Shared::Two { .. }) {
+                return None;
+            }
+            match self.look().await {
+                // One that has no shim any more is cleaned up after by the next run.
+                Ok(two) => match two.running.filter(|r| r.alive) {
+                    Some(r) => running = Some(r),
+                    None => return None,
+                },
+                Err(_) => self.session.drop_connection().await,
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Two, String> {
+        let connection = self.session.connection().await.map_err(|e| fault::line(&e))?;
+        match ask_probe(&connection, 2).await? {
+            Probe::Two(two) => Ok(*two),
+            Probe::One(_) => Err("it answered on envelope 1".into()),
+        }
+    }
+
+    /// Asks the host what became of a run that began at `since` or never. Ends by itself.
+    async fn ask(&mut self, since: Instant) -> Known {
+        if !matches!(&*self.task.load.shared, Shared::Two { .. }) {
+            return Known::CannotTell;
+        }
+        let longest = if self.task.load.finishes() { self.task.load.patience() } else { AFTER_LOSS };
+        let until = Instant::now() + longest;
+        let mut looks = LOOKS.iter();
+        loop {
+            self.session.drop_connection().await;
+            let last = match self.look().await {
+                Err(why) => Known::NoAnswer(why),
+                Ok(two) => match known(&two, self.task.load.phase.as_str(), since.elapsed()) {
+                    going @ Known::StillRunning(_) => going,
+                    settled => return settled,
+                },
+            };
+            let pause = Duration::from_secs(looks.next().copied().unwrap_or(5));
+            if Instant::now() + pause >= until {
+                return last;
+            }
+            sleep(pause).await;
+        }
+    }
+}
+
+/// What a probe says of a run that we began `ago` or that never began.
+fn known(two: &Two, phase: &str, ago: Duration) -> Known {
+    // Seconds of the host's own clock, so that its setting does not matter; two for rounding.
+    let ours = |at: muster_core::UtcTime| two.now.unix().saturating_sub(at.unix()) <= ago.as_secs() + 2;
+    if let Some(r) = two.running.as_ref().filter(|r| r.alive && r.phase == phase && ours(r.since)) {
+        return Known::StillRunning(r.clone());
+    }
+    match &two.last {
+        Some(last) if last.phase == phase && ours(last.time) => match last.verdict.as_str() {
+            // Its record has a beginning and no end: what is left of it is ended by the next run.
+            "started" => Known::Ended(LastRun { verdict: "interrupted".into(), ..last.clone() }),
+            _ => Known::Ended(last.clone()),
+        },
+        other => Known::NoRecord(other.clone()),
+    }
+}
+
+/// The shim's exit code and its own line, or why they are not a shim's.
+fn verdict(code: u32, stderr: &Captured, secrets: &Secrets) -> Result<Verdict, String> {
+    let mut text = stderr.text();
+    if stderr.is_cut() {
+        text.push('\n');
+        text.push_str(&String::from_utf8_lossy(&stderr.tail));
+    }
+    Verdict::read(code, &secrets.redact_text(&text)).map_err(|not| not.why)
+}
+
+fn end_of(captured: &Captured) -> &[u8] {
+    if captured.tail.is_empty() { &captured.bytes } else { &captured.tail }
+}
+
+/// The hops of a connection.
+pub fn seen(connection: &Connection) -> Vec<Seen> {
+    let hops = connection.hops().into_iter();
+    hops.map(|h| Seen {
+        name: h.hop.name.clone(),
+        place: h.hop.endpoint.clone(),
+        fingerprint: h.fingerprint.to_string(),
+    })
+    .collect()
+}
+
+fn timed_out(host: &str) -> Fault {
+    Fault::new(crate::codes::Own::ConnectDeadline, host.to_owned())
+        .why("the time given with --timeout is over")
+}
+
+fn refused_here(host: &str, refusal: &muster_signing::Refusal) -> Fault {
+    Fault::new(refusal.reason, format!("{host}: {refusal}"))
+}
+
+/// Asks a connection for a probe of an envelope; 0 is a host without a shim.
+pub async fn ask_probe(connection: &Connection, envelope: u8) -> Result<Probe, String> {
+    let (command, input) = match envelope {
+        2 => (SHIM, v2::build_probe()),
+        1 => (SHIM_ONE, v1::build_probe()),
+        _ => (raw::PROBE, Vec::new()),
+    };
+    let limits = Limits { stdout: probe::MAX_ANSWER, stderr: 16 << 10 };
+    let exec = Exec::new(command).stdin(&input).limits(limits).deadline(PROBE_PATIENCE);
+    let outcome = connection.run(exec).await.map_err(|e| fault::line(&e))?;
+    let code = match &outcome.status {
+        Status::Exited(code) => *code,
+        Status::Signaled { name, .. } => return Err(format!("its probe was ended by SIG{name}")),
+        other => return Err(fault::line(&format!("its probe was lost: {other:?}"))),
+    };
+    if envelope == 0 {
+        return probe::One::parse(&outcome.stdout.bytes).map(Probe::One).map_err(|n| n.why);
+    }
+    let verdict = Verdict::read(code, &outcome.stderr.text()).map_err(|n| n.why)?;
+    if verdict.exit != ShimExit::Ok {
+        return Err(verdict.line.unwrap_or_else(|| format!("its probe exited {code}")));
+    }
+    let parsed = match envelope {
+        2 => Two::parse(&outcome.stdout.bytes).map(|t| Probe::Two(Box::new(t))),
+        _ => probe::One::parse(&outcome.stdout.bytes).map(Probe::One),
+    };
+    parsed.map_err(|n| n.why)
+}
+
+/// The reason that an end names, where it names one.
+pub fn reason(ended: &Ended) -> Option<Reason> {
+    match ended {
+        Ended::Refused(v) | Ended::Deadline(v) => v.reason,
+        Ended::Busy(_) => Some(Reason::BusyRun),
+        Ended::ScriptFailed(_) => Some(Reason::ScriptFailed),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_core::UtcTime;
+
+    fn two(running: Option<(&str, u64)>, last: Option<(&str, &str, u64)>) -> Two {
+        let at = |ago: u64| UtcTime::from_unix(1_800_000_000 - ago);
+        Two {
+            document: serde_json::Map::new(),
+            now: at(0),
+            policy: Err(String::new()),
+            running: running.map(|(phase, ago)| Running {
+                run: "r".into(),
+                phase: phase.into(),
+                since: at(ago),
+                alive: true,
+            }),
+            last: last.map(|(phase, verdict, ago)| LastRun {
+                run: "l".into(),
+                phase: phase.into(),
+                verdict: verdict.into(),
+                time: at(ago),
+            }),
+        }
+    }
+
+    #[test]
+    fn s13_what_a_probe_knows_of_a_run_that_was_lost() {
+        let ago = Duration::from_secs(30);
+        let ask = |t: &Two| known(t, "join", ago);
+        assert!(matches!(
+            ask(&two(Some(("join", 29)), Some(("join", "started", 29)))),
+            Known::StillRunning(_)
+        ));
+        assert!(
+            matches!(ask(&two(None, Some(("join", "peer-gone", 5)))), Known::Ended(l) if l.verdict == "peer-gone")
+        );
+        assert!(
+            matches!(ask(&two(None, Some(("join", "started", 29)))), Known::Ended(l) if l.verdict == "interrupted")
+        );
+        // Another phase, or a run from before: ours left no trace.
+        assert!(matches!(ask(&two(None, Some(("leave", "ok", 5)))), Known::NoRecord(Some(_))));
+        assert!(matches!(ask(&two(None, Some(("join", "ok", 60)))), Known::NoRecord(Some(_))));
+        assert!(matches!(ask(&two(Some(("install", 5)), None)), Known::NoRecord(None)));
+    }
+}
