@@ -14,6 +14,14 @@ const COMMANDS: &[&str] = &[
     "verify",
     "host",
     "host list",
+    "host probe",
+    "host install",
+    "host join",
+    "host leave",
+    "host uninstall",
+    "host floor",
+    "host floor show",
+    "host floor raise",
     "explain",
     "completion",
 ];
@@ -33,7 +41,7 @@ fn help_is_golden() {
 #[test]
 fn every_command_is_in_the_help_table() {
     let p = Place::new();
-    for command in COMMANDS.iter().filter(|c| ["", "script", "host"].contains(*c)) {
+    for command in COMMANDS.iter().filter(|c| ["", "script", "host", "host floor"].contains(*c)) {
         let out = p.muster(&format!("{command} --help")).out;
         let listed = out.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
         for name in listed
