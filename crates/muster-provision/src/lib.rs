@@ -17,13 +17,16 @@
 //! Out of scope: running phases (the sender's work), and anything that opens a network connection.
 #![forbid(unsafe_code)]
 
+pub mod doctor;
 pub mod elevate;
 pub mod facts;
 pub mod files;
+pub mod floors;
 pub mod key;
 pub mod plan;
 pub mod preflight;
 pub mod render;
+pub mod rotate;
 pub mod run;
 pub mod sh;
 pub mod shell;

@@ -242,6 +242,15 @@ impl Plan {
         Self { account, steps, digest: sha256_hex(all.as_bytes()) }
     }
 
+    /// A part of a host: its login keys and, where it changes, its policy.
+    pub(crate) fn keys(account: &AccountName, keys: String, policy: Option<String>) -> Self {
+        let path = format!("{}/{account}", files::AUTHORIZED_KEYS_DIR);
+        let policy =
+            policy.map(|p| file("shim-toml", "write the host's policy", files::SHIM_TOML, 0o644, text(p)));
+        let keys = file("authorized-keys", "write the login keys", &path, 0o644, text(keys));
+        Self::new(account.clone(), policy.into_iter().chain([keys]).collect())
+    }
+
     /// The plan that makes a host what `spec` says, or every fault of the spec.
     pub fn provision(spec: &HostSpec) -> Result<Self, Vec<SpecFault>> {
         spec.check()?;

@@ -189,7 +189,7 @@ pub struct HostSpec {
     pub allowed_signers: Vec<u8>,
     /// Text or KRL of `/etc/muster/revoked_signers`; empty revokes nobody.
     pub revoked_signers: Vec<u8>,
-    /// Distinct signers that an intent needs, 1 to 16.
+    /// Distinct signers that an intent needs, 1 to 8.
     pub signers_needed: u32,
     /// Profiles that may run here, each with the least epoch (M4): the current one when in doubt.
     pub profiles: BTreeMap<ProfileName, u32>,
@@ -255,7 +255,7 @@ impl HostSpec {
                 faults.push(SpecFault::new(part, why.to_owned()));
             }
         };
-        need((1..=16).contains(&self.signers_needed), "signers-needed", "1 to 16 is needed");
+        need((1..=8).contains(&self.signers_needed), "signers-needed", "1 to 8 is needed");
         need((1..=86_400).contains(&self.max_deadline), "max-deadline", "1 to 86400 seconds is needed");
         need(
             self.epoch_max_step >= 1,
@@ -340,8 +340,6 @@ fn steers_an_interpreter(name: &str) -> bool {
         "LANG",
         "IFS",
         "ENV",
-        "BASH_ENV",
-        "BASHOPTS",
         "SHELLOPTS",
         "PS4",
         "GLOBIGNORE",
@@ -356,6 +354,6 @@ fn steers_an_interpreter(name: &str) -> bool {
         "RUBYOPT",
         "NODE_OPTIONS",
     ];
-    const PREFIX: &[&str] = &["LD_", "LC_", "BASH_FUNC_", "MUSTER_", "KPSSH_", "DYLD_", "GLIBC_", "MALLOC_"];
+    const PREFIX: &[&str] = &["LD_", "LC_", "BASH", "MUSTER_", "KPSSH_", "DYLD_", "GLIBC_", "MALLOC_"];
     EXACT.contains(&name) || PREFIX.iter().any(|p| name.starts_with(p))
 }

@@ -266,10 +266,8 @@ fn the_cloud_config_is_yaml_and_carries_the_script_byte_for_byte() {
 
 fn ansible_playbook() -> Option<String> {
     let named = std::env::var("MUSTER_ANSIBLE_PLAYBOOK").ok();
-    let found = named
-        .into_iter()
-        .chain(["/usr/bin/ansible-playbook".into(), "/usr/local/bin/ansible-playbook".into()]);
-    let found = found.filter(|p| std::path::Path::new(p).exists()).next();
+    let usual = ["/usr/bin/ansible-playbook".into(), "/usr/local/bin/ansible-playbook".into()];
+    let found = named.into_iter().chain(usual).find(|p| std::path::Path::new(p).exists());
     if found.is_none() {
         eprintln!(
             "skipped: no ansible-playbook here (set MUSTER_ANSIBLE_PLAYBOOK to one, e.g. of a venv with ansible-core)"

@@ -20,7 +20,7 @@ m_back() {
 # m_sudo_l ACCOUNT: what sudo lets it do; through a pty where the host demands one even for that
 m_sudo_l() {
   sudo -n -l -U "$1" </dev/null 2>/dev/null ||
-    { command -v script >/dev/null && script -qec "sudo -n -l -U $1" /dev/null </dev/null 2>/dev/null | tr -d '\r'; }
+    { command -v script >/dev/null && script -qec "stty cols 4000; sudo -n -l -U $1" /dev/null </dev/null 2>/dev/null | tr -d '\r'; }
 }
 # m_granted ACCOUNT: sudo reads our permission
 m_granted() {

@@ -159,9 +159,21 @@ impl Sandbox {
 
     /// A real login over the sandbox's loopback.
     pub(crate) fn ssh(&self, user: &str, key: &str, command: &str, stdin: &[u8]) -> Output {
+        self.ssh_with(user, key, &["-T"], &[command], stdin)
+    }
+
+    /// The same with options of one's own.
+    pub(crate) fn ssh_with(
+        &self,
+        user: &str,
+        key: &str,
+        options: &[&str],
+        command: &[&str],
+        stdin: &[u8],
+    ) -> Output {
         let key = format!("{}/out/{key}", self.dir.path().display());
         let target = format!("{user}@127.0.0.1");
-        let argv = [
+        let fixed = [
             "ssh",
             "-F",
             "/dev/null",
@@ -172,12 +184,9 @@ impl Sandbox {
             "-oUserKnownHostsFile=/dev/null",
             "-oBatchMode=yes",
             "-oConnectTimeout=5",
-            "-oLogLevel=ERROR",
-            "-T",
-            &target,
-            command,
+            "-oLogLevel=INFO",
         ];
-        self.enter(&argv, stdin)
+        self.enter(&[&fixed[..], options, &[&target], command].concat(), stdin)
     }
 
     /// Everything that provisioning could touch: type, mode, owner, link target, and the digest of

@@ -1,0 +1,115 @@
+//! Carrying the attempts out, planting included.
+//!
+//! What is planted is put into the login's home by root over the admin login, which stands for
+//! "somebody could write there once". It is taken out again after each attempt, by a timer of the
+//! host if the doctor dies, and by the next doctor if even that did not happen.
+
+use super::attack::{Answer, Attack, Attacker, Canary, Observation, judge};
+use super::{Check, check, unknown};
+use crate::sh::{LIB, quote};
+use crate::shell::HostShell;
+use crate::spec::AccountName;
+
+/// Every attempt, in the order of the report. `word` is a fresh random word of letters and digits.
+/// Without a shell the planted ones are left out.
+pub async fn siege<S: HostShell + Sync, A: Attacker + Sync>(
+    shell: Option<&S>,
+    attacker: &A,
+    account: &AccountName,
+    canary: &Canary,
+    word: &str,
+    watch: &mut (dyn FnMut(Attack) + Send),
+) -> Vec<Check> {
+    let mut out = Vec::new();
+    for attack in Attack::DIRECT {
+        watch(attack);
+        out.push(judge(attack, canary, &attacker.attempt(attack, canary).await));
+    }
+    if let Some(shell) = shell {
+        // sshd leaves the file where the attempt came through.
+        let _ = shell.run_root(&format!("rm -f {}", Attack::SOCKET), b"").await;
+        for attack in Attack::PLANTED {
+            watch(attack);
+            out.push(planted(shell, attacker, account, canary, word, attack).await);
+        }
+    }
+    out
+}
+
+fn script(account: &AccountName, word: &str, call: &str) -> String {
+    let word: String = word.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
+    format!(
+        "{LIB}\n{}\nW=/run/muster-doctor.{word}\nH=$(getent passwd {account} | cut -d: -f6)\n{call}\n",
+        include_str!("../host/plant.sh")
+    )
+}
+
+async fn planted<S: HostShell + Sync, A: Attacker + Sync>(
+    shell: &S,
+    attacker: &A,
+    account: &AccountName,
+    canary: &Canary,
+    word: &str,
+    attack: Attack,
+) -> Check {
+    let (kind, input) = match attack {
+        Attack::PlantedRc => ("rc", String::new()),
+        Attack::PlantedEnvironment => ("environment", String::new()),
+        Attack::PlantedKeys => ("keys", format!("{}\n", attacker.stranger())),
+        _ => ("shell", String::new()),
+    };
+    let gave_up = |why: String| {
+        check(attack.id(), attack.why(), unknown(format!("not tried: {why}"), "run the doctor again"))
+    };
+    // A folder of its own for each: the timer of one must not take out another.
+    let word = &format!("{word}{kind}");
+    let plant = script(account, word, &format!("m_plant {}", quote(kind)));
+    match shell.run_root(&plant, input.as_bytes()).await {
+        Ok(o) if o.status == 0 => {}
+        Ok(o) => {
+            let why = o.stderr_tail(200).replace("muster-provision: ", "");
+            // What was put there before it failed goes too.
+            let _ = shell.run_root(&script(account, word, "m_unplant"), b"").await;
+            return gave_up(why);
+        }
+        Err(e) => return gave_up(e.to_string()),
+    }
+    let seen = attacker.attempt(attack, canary).await;
+    let after = shell.run_root(&script(account, word, "m_seen"), b"").await;
+    let ran = match after {
+        Ok(o) if o.status == 0 => o.text().trim() == "ran",
+        Ok(o) => return gave_up(o.stderr_tail(200)),
+        Err(e) => return gave_up(e.to_string()),
+    };
+    judge(attack, canary, &verdict(attack, seen, ran))
+}
+
+/// For planted files it does not matter what the login answered, but whether the planted code ran;
+/// an attempt that never got as far as a login proves nothing.
+fn verdict(attack: Attack, seen: Observation, ran: bool) -> Observation {
+    match (attack, seen.answer) {
+        (_, Answer::Fault(why)) => Observation::fault(why),
+        (Attack::PlantedKeys, answer) => Observation { answer, ran: None },
+        (_, _) if ran => Observation::accepted("the planted file was run"),
+        (_, Answer::Refused(why)) => Observation::fault(format!("the login itself was refused: {why}")),
+        (_, Answer::Accepted(_)) => Observation::refused("the planted file was not run"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn a_planted_file_passes_only_when_a_login_happened_and_it_did_not_run() {
+        let c = Canary::new(7);
+        let of = |a, o, ran| judge(a, &c, &verdict(a, o, ran)).verdict;
+        let login = || Observation::accepted("");
+        assert_eq!(of(Attack::PlantedRc, login(), false), Verdict::Pass);
+        assert_eq!(of(Attack::PlantedRc, login(), true), Verdict::Fail);
+        assert_eq!(of(Attack::PlantedRc, Observation::refused("x"), false), Verdict::Unknown);
+        assert_eq!(of(Attack::PlantedKeys, login(), false), Verdict::Fail);
+        assert_eq!(of(Attack::PlantedKeys, Observation::refused("publickey"), false), Verdict::Pass);
+    }
+}
