@@ -1,13 +1,16 @@
 //! Logging in with public keys. Every identity that is offered, or could not be, is written down, so
 //! that a refusal can say what was tried and why it did not do.
 
+use core::time::Duration;
+
 use muster_core::UtcTime;
 use russh::Signer;
 use russh::client::{AuthResult, Handle};
 use russh::keys::agent::AgentIdentity;
 use russh::keys::{HashAlg, ssh_key};
+use tokio::time::timeout;
 
-use crate::agent::{Agent, AgentKey};
+use crate::agent::{Agent, AgentFault, AgentKey};
 use crate::certificate::{CERT_SUFFIX, Certificate, RSA_BITS, printable};
 use crate::error::{Cause, Tried};
 use crate::fingerprint::{Fingerprint, blob_kind_name};
@@ -17,6 +20,9 @@ use crate::key::{RsaHash, rsa_bits};
 use crate::link::Proven;
 use crate::route::Hop;
 use crate::wire::put_string;
+
+/// Connecting to an agent and listing its keys.
+const AGENT: Duration = Duration::from_secs(5);
 
 /// The name of the identity that a host took.
 pub(crate) type Accepted = String;
@@ -207,13 +213,23 @@ impl Login<'_> {
         socket: &std::path::Path,
         only: Option<&[Fingerprint]>,
     ) -> Result<Step, String> {
-        let mut agent = Agent::connect(socket).await.map_err(|e| e.to_string())?;
-        if let Some(binding) = self.handle.agent_session_binding() {
-            let session: &[u8] = binding.session_id();
-            // Agents before OpenSSH 8.9 do not know it and say so.
-            agent.bind(binding.host_key(), session, binding.signature()).await.map_err(|e| e.to_string())?;
-        }
-        let held = agent.identities().await.map_err(|e| e.to_string())?;
+        let binding = self.handle.agent_session_binding();
+        let asked = async {
+            let mut agent = Agent::connect(socket).await?;
+            if let Some(binding) = binding {
+                let session: &[u8] = binding.session_id();
+                // Agents before OpenSSH 8.9 do not know it and say so.
+                agent.bind(binding.host_key(), session, binding.signature()).await?;
+            }
+            let held = agent.identities().await?;
+            Ok::<_, AgentFault>((agent, held))
+        };
+        // None of this asks a person. An agent that hangs must not use up the time of the identities
+        // behind it.
+        let (mut agent, held) = match timeout(AGENT, asked).await {
+            Ok(result) => result.map_err(|e| e.to_string())?,
+            Err(_) => return Err(format!("the agent did not answer within {} s", AGENT.as_secs())),
+        };
         let offers = self.agent_offers(identity, whole, &held, only);
         if offers.is_empty() {
             return Err(match (held.len(), only) {

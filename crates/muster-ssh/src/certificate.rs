@@ -31,6 +31,12 @@ pub enum CertificateFault {
     /// It cannot be read, or is larger than 64 KiB, or nests certificates.
     #[error("it is not a well-formed OpenSSH certificate: {0}")]
     Malformed(&'static str),
+    /// The host shows none, and no plain key of it is pinned.
+    #[error("the host has none of a kind that is taken (it offers {})", list(.offers))]
+    Absent {
+        /// The host key algorithms that it offers.
+        offers: Vec<String>,
+    },
     /// It was issued for logging in, not for a host.
     #[error("it is a user certificate, not a host certificate")]
     NotAHost,

@@ -32,9 +32,18 @@ pub struct Client {
     bastions: Mutex<HashMap<String, Slot>>,
 }
 
-type Slot = Arc<tokio::sync::Mutex<Option<Arc<Link>>>>;
+type Slot = Arc<tokio::sync::Mutex<Bastion>>;
+
+/// A bastion as one client knows it.
+#[derive(Default)]
+struct Bastion {
+    link: Option<Arc<Link>>,
+    /// When it was last not reached, and why.
+    failed: Option<(Instant, Trouble)>,
+}
 
 /// A fault on the way and the hop it belongs to.
+#[derive(Clone)]
 struct Trouble {
     hop: HopRef,
     cause: Cause,
@@ -110,7 +119,9 @@ impl Client {
         self.establish(&route.target, target, outer).await.map(Arc::new)
     }
 
-    /// A bastion that is up already, or a new connection to it. Whoever else wants the same one waits.
+    /// A bastion that is up already, or a new connection to it. Whoever else wants the same one waits,
+    /// and shares what comes of it: a thousand hosts behind a dead bastion fail together and not one
+    /// after the other.
     async fn bastion(
         &self,
         key: &str,
@@ -120,15 +131,27 @@ impl Client {
         reused: &mut bool,
     ) -> Result<Arc<Link>, Trouble> {
         let slot = Arc::clone(lock(&self.bastions).entry(key.to_owned()).or_default());
+        let asked = Instant::now();
         let mut slot = slot.lock().await;
-        if let Some(link) = slot.as_ref().filter(|l| l.is_alive()) {
+        if let Some(link) = slot.link.as_ref().filter(|l| l.is_alive()) {
             *reused = true;
             return Ok(Arc::clone(link));
         }
-        *slot = None;
-        let link = Arc::new(self.establish(hop, hop_ref, outer).await?);
-        *slot = Some(Arc::clone(&link));
-        Ok(link)
+        if let Some((_, trouble)) = slot.failed.as_ref().filter(|(when, _)| *when > asked) {
+            return Err(Trouble { hop: HopRef { of: hop_ref.of, ..trouble.hop.clone() }, ..trouble.clone() });
+        }
+        *slot = Bastion::default();
+        match self.establish(hop, hop_ref, outer).await {
+            Ok(link) => {
+                let link = Arc::new(link);
+                slot.link = Some(Arc::clone(&link));
+                Ok(link)
+            }
+            Err(trouble) => {
+                slot.failed = Some((Instant::now(), trouble.clone()));
+                Err(trouble)
+            }
+        }
     }
 
     /// One hop, with its retries.
@@ -164,7 +187,7 @@ impl Client {
         match result {
             Ok(identity) => Link::new(proven, hop, hop_ref.clone(), identity, outer).map_err(here),
             Err(cause) => {
-                proven.shared.control.cut("given up");
+                drop(proven);
                 match outer.filter(|o| !o.is_alive()) {
                     Some(outer) => Err(Trouble::carrier(&outer)),
                     None => Err(here(cause)),

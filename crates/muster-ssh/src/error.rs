@@ -146,6 +146,13 @@ pub enum Cause {
         /// What it showed: kind and fingerprint.
         presented: Vec<(String, Fingerprint)>,
     },
+    /// It has no key of the kind of any pinned one: as good as another key.
+    HostKeyKindGone {
+        /// The pinned keys.
+        pinned: Vec<Fingerprint>,
+        /// The host key algorithms that it offers.
+        offers: Vec<String>,
+    },
     /// Its key, or the authority that vouches for it, is marked `@revoked`, or is too weak.
     HostKeyRefused {
         /// Which, and why.
@@ -205,7 +212,7 @@ impl Cause {
             Self::NotSsh { .. } => "not-ssh",
             Self::NoCommonAlgorithm { .. } => "no-common-algorithm",
             Self::Protocol { .. } => "protocol",
-            Self::HostKeyChanged { .. } => "host-key-changed",
+            Self::HostKeyChanged { .. } | Self::HostKeyKindGone { .. } => "host-key-changed",
             Self::HostKeyRefused { .. } => "host-key-refused",
             Self::HostCertificateRefused(_) => "host-certificate-refused",
             Self::AuthRefused { .. } => "auth-refused",
@@ -224,9 +231,10 @@ impl Cause {
             | Self::NoCommonAlgorithm { .. }
             | Self::Protocol { .. }
             | Self::ChannelRefused { .. } => Fault::Host,
-            Self::HostKeyChanged { .. } | Self::HostKeyRefused { .. } | Self::HostCertificateRefused(_) => {
-                Fault::Trust
-            }
+            Self::HostKeyChanged { .. }
+            | Self::HostKeyKindGone { .. }
+            | Self::HostKeyRefused { .. }
+            | Self::HostCertificateRefused(_) => Fault::Trust,
             Self::AuthRefused { .. } => Fault::Caller,
         }
     }
@@ -242,6 +250,9 @@ impl Cause {
         }
     }
 }
+
+const COMPARE: &str = "; nothing was sent to it: compare with the fingerprint on the host's console, and if it \
+                       was re-installed, pin the new key with `muster host rotate-key`";
 
 fn join<T: fmt::Display>(items: &[T], with: &str) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(with)
@@ -273,17 +284,15 @@ impl fmt::Display for Cause {
             Self::HostKeyChanged { pinned, presented } => {
                 f.write_str("host key changed: it presents ")?;
                 let shown: Vec<String> = presented.iter().map(|(k, fp)| format!("{k} {fp}")).collect();
-                write!(f, "{}, ", shown.join(" and "))?;
-                if pinned.is_empty() {
-                    f.write_str("and a host certificate is required")?;
-                } else {
-                    write!(f, "pinned is {}", join(pinned, " or "))?;
-                }
-                f.write_str(
-                    "; nothing was sent to it: compare with the fingerprint on the host's console, \
-                     and if it was re-installed, pin the new key with `muster host rotate-key`",
-                )
+                write!(f, "{}, pinned is {}", shown.join(" and "), join(pinned, " or "))?;
+                f.write_str(COMPARE)
             }
+            Self::HostKeyKindGone { pinned, offers } => write!(
+                f,
+                "host key changed: it has no key of the kind of the pinned {}, it offers {}{COMPARE}",
+                join(pinned, " or "),
+                join(offers, ",")
+            ),
             Self::HostKeyRefused { why } => write!(f, "host key refused: {why}"),
             Self::HostCertificateRefused(fault) => {
                 write!(

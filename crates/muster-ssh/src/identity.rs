@@ -182,6 +182,15 @@ impl Identity {
         self.with_certificate(&format!("file {}", path.display()), &text)
     }
 
+    /// Opens an encrypted key now, asking where it must be asked: before a run over many hosts, so that
+    /// the question does not count against the first host's time to log in. An agent has nothing to open.
+    pub async fn unlock(&self) -> Result<(), KeyFault> {
+        match &*self.source {
+            Source::Key { .. } => self.source.unlock().await.map(|_| ()),
+            Source::Agent { .. } => Ok(()),
+        }
+    }
+
     /// For messages: never anything secret.
     pub fn describe(&self) -> String {
         match &*self.source {

@@ -3,13 +3,14 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use base64ct::{Base64, Encoding as _};
 use muster_core::UtcTime;
 use russh::client::{self, Handle};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use crate::algorithms;
-use crate::certificate::printable;
+use crate::certificate::{CertificateFault, certificate_kind, printable};
 use crate::error::{Cause, HopRef, Stage};
 use crate::fingerprint::{Fingerprint, KeyKind};
 use crate::handler::{Algorithms, Handler, Shared, describe};
@@ -61,6 +62,8 @@ impl Drop for Link {
 pub(crate) struct Proven {
     pub(crate) handle: Handle<Handler>,
     pub(crate) shared: Arc<Shared>,
+    /// Whoever gives up between the handshake and the login leaves nothing running.
+    cut: CutOnDrop,
 }
 
 /// Why a handshake failed.
@@ -102,7 +105,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let control = Control::new();
-    let mut cut = CutOnDrop(Some(Arc::clone(&control)));
+    let cut = CutOnDrop(Some(Arc::clone(&control)));
     let shared = Shared::new(Arc::clone(&control), hop.trust.clone(), now);
     let config = algorithms::config(&hop.trust, kinds, hop.timing.keepalive.interval);
     let stream = Guarded::new(io, Arc::clone(&control));
@@ -119,8 +122,7 @@ where
             if shared.notes().shown.as_ref().is_none_or(|s| s.verdict.is_err()) {
                 return Err(Cause::Protocol { why: "the host key was not judged".to_owned() }.into());
             }
-            cut.0 = None;
-            Ok(Proven { handle, shared })
+            Ok(Proven { handle, shared, cut })
         }
     }
 }
@@ -150,15 +152,7 @@ fn explain(shared: &Shared, hop: &Hop, e: &russh::Error) -> HandshakeFault {
         };
     }
     if let russh::Error::NoCommonAlgo { kind, ours, theirs } = e {
-        let sort = match kind {
-            russh::AlgorithmKind::Kex => "key exchange",
-            russh::AlgorithmKind::Key => "host key",
-            russh::AlgorithmKind::Cipher => "cipher",
-            russh::AlgorithmKind::Mac => "MAC",
-            russh::AlgorithmKind::Compression => "compression",
-        };
-        let theirs = theirs.iter().take(32).map(|t| printable(t)).collect();
-        return Cause::NoCommonAlgorithm { sort, ours: ours.clone(), theirs }.into();
+        return nothing_in_common(kind, ours, theirs, hop).into();
     }
     if seen.version.is_none() {
         let said = printable(String::from_utf8_lossy(&seen.said).trim());
@@ -179,6 +173,37 @@ fn explain(shared: &Shared, hop: &Hop, e: &russh::Error) -> HandshakeFault {
     }
 }
 
+/// The two sides share no algorithm of a sort. For host keys that is an answer to whom it must be.
+fn nothing_in_common(kind: &russh::AlgorithmKind, ours: &[String], theirs: &[String], hop: &Hop) -> Cause {
+    let theirs: Vec<String> = theirs.iter().take(32).map(|t| printable(t)).collect();
+    let sort = match kind {
+        russh::AlgorithmKind::Kex => "key exchange",
+        russh::AlgorithmKind::Key => "host key",
+        russh::AlgorithmKind::Cipher => "cipher",
+        russh::AlgorithmKind::Mac => "MAC",
+        russh::AlgorithmKind::Compression => "compression",
+    };
+    let only_sha1 = ours.iter().any(|o| o == "rsa-sha2-512") && theirs.iter().any(|t| t == "ssh-rsa");
+    if matches!(kind, russh::AlgorithmKind::Key) && !only_sha1 {
+        let pinned = hop.trust.pinned();
+        return if pinned.is_empty() {
+            Cause::HostCertificateRefused(CertificateFault::Absent { offers: theirs })
+        } else {
+            Cause::HostKeyKindGone { pinned, offers: theirs }
+        };
+    }
+    Cause::NoCommonAlgorithm { sort, ours: ours.to_vec(), theirs }
+}
+
+impl HopReport {
+    /// The key that the host presented, as a line to pin; `None` for a certificate, which is not pinned.
+    pub fn key_line(&self) -> Option<String> {
+        certificate_kind(&self.key_blob)
+            .is_none()
+            .then(|| format!("{} {}", self.key_kind, Base64::encode_string(&self.key_blob)))
+    }
+}
+
 impl Link {
     /// After login: liveness begins to count.
     pub(crate) fn new(
@@ -188,7 +213,7 @@ impl Link {
         identity: String,
         outer: Option<Arc<Link>>,
     ) -> Result<Self, Cause> {
-        let Proven { handle, shared } = proven;
+        let Proven { handle, shared, mut cut } = proven;
         let report = {
             let seen = shared.control.seen();
             let notes = shared.notes();
@@ -211,7 +236,8 @@ impl Link {
             }
         };
         let keepalive = hop.timing.keepalive;
-        shared.control.limit_silence(keepalive.interval.saturating_mul(keepalive.max.max(1)));
+        shared.control.logged_in(keepalive.interval.saturating_mul(keepalive.max.max(1)));
+        cut.0 = None;
         Ok(Self {
             handle,
             shared,

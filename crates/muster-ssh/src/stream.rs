@@ -20,11 +20,20 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A handshake, a banner and the answers to a hundred identities are a tenth of this. The library
+/// keeps answers that nobody waits for without a bound of its own.
+const BEFORE_LOGIN: usize = 1 << 20;
+
+/// What a cut by too much talk is called.
+const TALKS: &str = "the host sent more than 1 MiB before it let us in";
+
 struct State {
     /// Why it was cut.
     cut: Option<&'static str>,
     last_heard: Instant,
     silence: Option<Duration>,
+    /// What may still arrive before the login.
+    budget: Option<usize>,
     readers: Option<Waker>,
     writers: Option<Waker>,
 }
@@ -37,8 +46,14 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new() -> Arc<Self> {
-        let state =
-            State { cut: None, last_heard: Instant::now(), silence: None, readers: None, writers: None };
+        let state = State {
+            cut: None,
+            last_heard: Instant::now(),
+            silence: None,
+            budget: Some(BEFORE_LOGIN),
+            readers: None,
+            writers: None,
+        };
         Arc::new(Self { state: Mutex::new(state), seen: Mutex::new(Seen::default()) })
     }
 
@@ -52,9 +67,11 @@ impl Control {
         reader.into_iter().chain(writer).for_each(Waker::wake);
     }
 
-    /// From now on a peer that says nothing for this long is given up.
-    pub(crate) fn limit_silence(&self, limit: Duration) {
+    /// Logged in: from now on a peer may say as much as it likes, and is given up when it says
+    /// nothing for this long.
+    pub(crate) fn logged_in(&self, limit: Duration) {
         let mut state = lock(&self.state);
+        state.budget = None;
         state.silence = Some(limit);
         state.last_heard = Instant::now();
         // The reader is asleep without a timer.
@@ -149,7 +166,21 @@ impl<T> Guarded<T> {
             self.control.seen().eof = true;
             return Ok(());
         }
-        lock(&self.control.state).last_heard = Instant::now();
+        let spent = {
+            let mut state = lock(&self.control.state);
+            state.last_heard = Instant::now();
+            match &mut state.budget {
+                None => false,
+                Some(left) => {
+                    *left = left.saturating_sub(bytes.len());
+                    *left == 0
+                }
+            }
+        };
+        if spent {
+            self.control.cut(TALKS);
+            return Err(Self::aborted(TALKS));
+        }
         let Some(observer) = &mut self.observer else { return Ok(()) };
         let mut seen = self.control.seen();
         if let Err(cause) = observer.feed(bytes, &mut seen) {
