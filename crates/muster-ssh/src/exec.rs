@@ -160,7 +160,7 @@ pub enum ExecFault {
         /// How long it was given.
         after: Duration,
     },
-    /// The connection was gone before the command was started.
+    /// The connection was gone before the host said that the command was started.
     ConnectionLost {
         /// How.
         why: String,
@@ -177,12 +177,14 @@ pub struct ExecError {
 struct ExecInner {
     hop: HopRef,
     fault: ExecFault,
+    /// The command had been sent to the host.
+    sent: bool,
     partial: Option<(Captured, Captured)>,
 }
 
 impl ExecError {
     fn new(hop: HopRef, fault: ExecFault) -> Self {
-        Self { inner: Box::new(ExecInner { hop, fault, partial: None }) }
+        Self { inner: Box::new(ExecInner { hop, fault, sent: false, partial: None }) }
     }
 
     /// Which hop.
@@ -200,9 +202,9 @@ impl ExecError {
         self.inner.partial.as_ref().map(|(o, e)| (o, e))
     }
 
-    /// Whether the command may have run.
+    /// Whether the command may have run: it had been sent, and the host did not refuse it.
     pub fn may_have_run(&self) -> bool {
-        matches!(self.inner.fault, ExecFault::Deadline { stage: Stage::Exec, .. })
+        self.inner.sent
     }
 
     /// A stable word for programs.
@@ -224,11 +226,12 @@ impl ExecError {
         }
     }
 
-    /// Whether the same thing, done again, may end otherwise. After a deadline of the command itself:
-    /// only once somebody has looked what it did.
+    /// Whether the same thing, done again, may end otherwise. A command that may have run is for somebody
+    /// to look at first.
     pub fn retry(&self) -> Retry {
         match self.inner.fault {
-            ExecFault::RequestRefused | ExecFault::Deadline { stage: Stage::Exec, .. } => Retry::Useless,
+            ExecFault::RequestRefused => Retry::Useless,
+            _ if self.inner.sent => Retry::Useless,
             _ => Retry::Helps,
         }
     }
@@ -251,9 +254,12 @@ impl fmt::Display for ExecError {
                 write!(f, "deadline: {stage} took longer than {} s", after.as_secs_f32())
             }
             ExecFault::ConnectionLost { why } => {
-                write!(f, "connection lost before the command was started: {why}")
+                let when = if self.inner.sent { "while" } else { "before" };
+                write!(f, "connection lost {when} the command was started: {why}")
             }
-        }
+        }?;
+        let unknown = self.inner.sent && self.inner.partial.is_none();
+        if unknown { f.write_str("; whether it ran is unknown") } else { Ok(()) }
     }
 }
 
@@ -406,11 +412,15 @@ pub(crate) async fn run(link: &Arc<Link>, exec: Exec<'_>) -> Result<ExecOutcome,
         Ok(Some(false)) => return Err(ExecError::new(link.report.hop.clone(), ExecFault::RequestRefused)),
         Ok(None) => {
             let (hop, why) = link.blame();
-            return Err(ExecError::new(hop, ExecFault::ConnectionLost { why }));
+            let mut error = ExecError::new(hop, ExecFault::ConnectionLost { why });
+            error.inner.sent = true;
+            return Err(error);
         }
         Err(_) => {
             let fault = ExecFault::Deadline { stage: Stage::Channel, after: link.channel_deadline };
-            return Err(ExecError::new(link.report.hop.clone(), fault));
+            let mut error = ExecError::new(link.report.hop.clone(), fault);
+            error.inner.sent = true;
+            return Err(error);
         }
     }
     let mut pass = Pass::new(exec.limits, exec.watch);
@@ -424,6 +434,7 @@ pub(crate) async fn run(link: &Arc<Link>, exec: Exec<'_>) -> Result<ExecOutcome,
                 link.report.hop.clone(),
                 ExecFault::Deadline { stage: Stage::Exec, after: exec.deadline },
             );
+            error.inner.sent = true;
             error.inner.partial = Some((pass.stdout, pass.stderr));
             return Err(error);
         }

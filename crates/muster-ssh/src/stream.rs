@@ -212,7 +212,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
         match Pin::new(&mut this.io).poll_read(cx, buf) {
             Poll::Ready(Ok(())) => {
                 this.reading = None;
-                Poll::Ready(this.heard(buf.filled().get(before..).unwrap_or_default()))
+                let judged = this.heard(buf.filled().get(before..).unwrap_or_default());
+                if judged.is_err() {
+                    // What is refused is not handed on.
+                    buf.set_filled(before);
+                }
+                Poll::Ready(judged)
             }
             Poll::Ready(Err(e)) => {
                 this.control.seen().eof = true;
@@ -264,5 +269,73 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    /// A server's side of a handshake that is over, for the observer.
+    const OVER: &[u8] = b"SSH-2.0-x\r\n\x00\x00\x00\x0c\x0a\x15aaaaaaaaaa";
+
+    #[tokio::test]
+    async fn st20_talk_without_a_login_is_bounded() {
+        for logged_in in [false, true] {
+            let (near, mut far) = tokio::io::duplex(1 << 16);
+            let control = Control::new();
+            let mut guarded = Guarded::new(near, Arc::clone(&control));
+            let talk = tokio::spawn(async move {
+                far.write_all(OVER).await?;
+                for _ in 0..(4 << 20) / 4096 {
+                    far.write_all(&[0; 4096]).await?;
+                }
+                Ok::<_, io::Error>(())
+            });
+            if logged_in {
+                control.logged_in(Duration::from_secs(5));
+            }
+            let mut sink = Vec::new();
+            let result = guarded.read_to_end(&mut sink).await;
+            assert_eq!(result.is_ok(), logged_in, "{result:?}");
+            if !logged_in {
+                assert_eq!(control.why_cut(), Some(TALKS));
+                assert!(sink.len() <= BEFORE_LOGIN);
+            }
+            drop(guarded);
+            let _ = talk.await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cut_ends_a_read_and_a_write_that_wait() {
+        let (near, _far) = tokio::io::duplex(16);
+        let control = Control::new();
+        let guarded = Guarded::new(near, Arc::clone(&control));
+        let (mut read, mut write) = tokio::io::split(guarded);
+        let reader = tokio::spawn(async move { read.read_u8().await });
+        let writer = tokio::spawn(async move { write.write_all(&[0; 64]).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        control.cut("enough");
+        for error in [reader.await.unwrap().map(|_| ()).unwrap_err(), writer.await.unwrap().unwrap_err()] {
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        }
+    }
+
+    #[tokio::test]
+    async fn silence_is_given_up_in_a_read_and_in_a_write() {
+        for writing in [false, true] {
+            let (near, _far) = tokio::io::duplex(16);
+            let control = Control::new();
+            let mut guarded = Guarded::new(near, Arc::clone(&control));
+            control.logged_in(Duration::from_millis(200));
+            let begin = std::time::Instant::now();
+            let result =
+                if writing { guarded.write_all(&[0; 64]).await } else { guarded.read_u8().await.map(|_| ()) };
+            assert!(result.is_err());
+            assert_eq!(control.why_cut(), Some(SILENT));
+            assert!(begin.elapsed() >= Duration::from_millis(190), "{:?}", begin.elapsed());
+        }
     }
 }

@@ -148,6 +148,32 @@ async fn st3_a_bastion_is_connected_to_once_for_all_behind_it() {
 }
 
 #[tokio::test]
+async fn many_hosts_behind_a_dead_bastion_fail_together() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    // Takes connections and says nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let timing = Timing { handshake: Duration::from_millis(700), ..brisk() };
+    let dead = Hop::new("dead", Address::parse("127.0.0.1").unwrap(), "x", sshd.trust())
+        .port(listener.local_addr().unwrap().port())
+        .timing(timing);
+    let client = std::sync::Arc::new(client());
+    let begin = std::time::Instant::now();
+    let all: Vec<_> = (0..20)
+        .map(|i| {
+            let route = Route::via(vec![dead.clone()], hop(&sshd, &format!("h{i}")));
+            let client = std::sync::Arc::clone(&client);
+            tokio::spawn(async move { client.connect(&route).await })
+        })
+        .collect();
+    for one in all {
+        let error = one.await.unwrap().unwrap_err();
+        assert_eq!((error.hop().name.as_str(), error.hop().index), ("dead", 1));
+    }
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
 async fn a_bastion_that_dies_mid_run_is_named_and_the_outcome_is_unknown() {
     require_sshd_or_skip!();
     let (a, b, c) = (Sshd::start(), Sshd::start(), Sshd::start());

@@ -250,6 +250,23 @@ async fn keepalives_hold_a_quiet_connection_up() {
 }
 
 #[tokio::test]
+async fn a_host_that_rekeys_every_mebibyte_changes_nothing() {
+    require_sshd_or_skip!();
+    for cipher in ["aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr"] {
+        let config =
+            vec!["RekeyLimit 1M".to_owned(), format!("Ciphers {cipher}"), "LogLevel DEBUG1".to_owned()];
+        let sshd = Sshd::start_with(Setup { config, ..Setup::default() });
+        let connection = open(&sshd).await;
+        let input: Vec<u8> = (0..8u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let limits = Limits { stdout: 9 << 20, stderr: 0 };
+        let out = connection.run(Exec::new("cat").stdin(&input).limits(limits)).await.unwrap();
+        assert_eq!(out.status, Status::Exited(0), "{cipher}");
+        assert!(out.stdout.bytes == input, "{cipher}");
+        assert!(sshd.log().matches("SSH2_MSG_NEWKEYS received").count() > 4, "{cipher}");
+    }
+}
+
+#[tokio::test]
 async fn fifty_connections_are_small() {
     require_sshd_or_skip!();
     let sshd = Sshd::start();

@@ -92,6 +92,10 @@ async fn an_encrypted_key_asks_once_for_all_and_only_when_it_is_wanted() {
     refusal(&connect(hop).await.unwrap_err());
     assert_eq!(asked.load(Ordering::SeqCst), 0);
     sshd.authorize(&format!("{}\n", key.public()));
+    // Asked for beforehand, as a run over many hosts does.
+    let early =
+        Identity::key("early", &pem, Passphrase::Known(Secret::new(b"open sesame".to_vec()))).unwrap();
+    early.unlock().await.unwrap();
     let (a, b, c) = tokio::join!(
         gets_in(&sshd, identity.clone()),
         gets_in(&sshd, identity.clone()),
@@ -242,6 +246,33 @@ async fn an_agent_that_will_not_sign_is_named() {
     assert!(refusal(&error)[0].why.contains("the agent refused"), "{error}");
     // The next identity still gets its turn.
     connect(hop.identity(sshd.login().identity())).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_that_hangs_does_not_use_up_the_time_of_the_next_identity() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let path = sshd.dir().join("hung");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let hop = sshd
+        .hop_with("host", sshd.trust())
+        .identity(Identity::agent(&path, None))
+        .identity(sshd.login().identity());
+    let connection = connect(hop).await.unwrap();
+    assert!(connection.report().identity.contains("login"), "{}", connection.report().identity);
+    drop(listener);
+    // One that answers with nonsense.
+    let path = sshd.dir().join("nonsense");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            use std::io::Write as _;
+            let _ = (&stream).write_all(&[0xff; 64]);
+            std::thread::sleep(core::time::Duration::from_millis(200));
+        }
+    });
+    let error = connect(sshd.hop_with("host", sshd.trust()).identity(Identity::agent(&path, None))).await;
+    assert!(refusal(&error.unwrap_err())[0].why.contains("out of protocol"));
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod chain;
 mod exec;
 mod hostile;
 mod identities;
+mod rogue;
 mod trust;
 
 use core::time::Duration;

@@ -317,8 +317,23 @@ async fn where_a_certificate_is_required_a_plain_key_does_not_do() {
     let trust = Authority::new(&ca.public(), ["edge-1"]).unwrap();
     let hop = sshd.hop_with("host", HostTrust::builder().authority(trust).build().unwrap());
     let error = connect(hop.identity(sshd.login().identity())).await.unwrap_err();
-    let Cause::NoCommonAlgorithm { sort: "host key", ours, .. } = error.cause() else { panic!("{error}") };
-    assert!(ours.iter().all(|a| a.ends_with("-cert-v01@openssh.com")), "{ours:?}");
+    let Cause::HostCertificateRefused(CertificateFault::Absent { offers }) = error.cause() else {
+        panic!("{error}")
+    };
+    assert_eq!(offers, &["ssh-ed25519"]);
+    assert_eq!((error.fault(), error.retry()), (Fault::Trust, Retry::Useless));
+}
+
+#[tokio::test]
+async fn a_host_without_any_key_of_the_pinned_kind_has_changed() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start_with(Setup { host_keys: vec!["rsa-2048".to_owned()], ..Setup::default() });
+    let old = KeyPair::generate(sshd.dir(), "old", "ed25519");
+    let error = refused(&sshd, HostTrust::parse(&old.public()).unwrap()).await;
+    let Cause::HostKeyKindGone { pinned, offers } = error.cause() else { panic!("{error}") };
+    assert_eq!(pinned, &[old.fingerprint()]);
+    assert!(offers.iter().any(|o| o == "rsa-sha2-512"), "{offers:?}");
+    assert_eq!(error.code(), "host-key-changed");
 }
 
 #[tokio::test]
