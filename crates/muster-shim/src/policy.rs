@@ -4,15 +4,17 @@
 //! restrict nothing. Reading is pure; [`load`] is what judges and reads the file itself.
 
 use crate::{called::CalledAs, paths};
-use muster_core::{HostName, Phase, PoolName, ProfileName, Reason};
+use muster_core::{BadName, HostName, Phase, PoolName, ProfileName, Reason};
 use muster_signing::Refusal;
 use muster_signing::intent::OnDisconnect;
 use muster_sys::file::Root;
-use serde::de::{Deserialize, Deserializer, Error as _};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use toml::{Node, Table};
+
+mod toml;
 
 /// Cap on an intent's deadline where `max-deadline` does not say otherwise, in seconds; also the
 /// deadline of a phase of envelope 1.
@@ -21,6 +23,8 @@ pub const DEFAULT_DEADLINE: u32 = 7200;
 pub const DEFAULT_STEP: u32 = 1000;
 /// Longest deadline that can be written, in seconds.
 const LONGEST: u32 = 86_400;
+/// Signatures that one envelope can carry, and so the most that can be asked for.
+const MOST_SIGNERS: u32 = 8;
 /// Variables that steer bash and not the script, or that the shim fixes itself.
 const NOT_IN_ENVIRONMENT: [&str; 14] = [
     "ENV",
@@ -127,246 +131,215 @@ impl fmt::Display for PolicyFault {
 
 impl std::error::Error for PolicyFault {}
 
-/// A value with a checked form, read from its text.
-struct Checked<T>(T);
+/// Why a value is not of its form.
+type Bad = String;
 
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Checked<T> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map(Self).map_err(D::Error::custom)
+fn phase_word(s: &str) -> Result<Phase, Bad> {
+    Phase::from_word(s).ok_or_else(|| format!("{s:?} is not a phase"))
+}
+
+fn revoked_word(s: &str) -> Result<Revoked, Bad> {
+    match s {
+        "required" => Ok(Revoked::Required),
+        "optional" => Ok(Revoked::Optional),
+        _ => Err("wanted \"required\" or \"optional\"".to_owned()),
     }
 }
 
-impl<T: Ord> Ord for Checked<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.cmp(&other.0)
-    }
-}
-impl<T: Ord> PartialOrd for Checked<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<T: PartialEq> PartialEq for Checked<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-impl<T: Eq> Eq for Checked<T> {}
-
-macro_rules! words {
-    ($ty:ty, $form:literal, $($word:literal => $value:expr),+) => {
-        impl FromStr for $ty {
-            type Err = String;
-            fn from_str(s: &str) -> Result<Self, String> {
-                match s {
-                    $($word => Ok(Self($value)),)+
-                    _ => Err(concat!("wanted ", $form).to_owned()),
-                }
-            }
-        }
-    };
-}
-
-struct RevokedWord(Revoked);
-words!(RevokedWord, "\"required\" or \"optional\"", "required" => Revoked::Required, "optional" => Revoked::Optional);
-struct DisconnectWord(OnDisconnect);
-words!(DisconnectWord, "\"end\" or \"finish\"", "end" => OnDisconnect::End, "finish" => OnDisconnect::Finish);
-
-struct PhaseWord(Phase);
-impl FromStr for PhaseWord {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        Phase::from_word(s).map(Self).ok_or_else(|| format!("{s:?} is not a phase"))
+fn disconnect_word(s: &str) -> Result<OnDisconnect, Bad> {
+    match s {
+        "end" => Ok(OnDisconnect::End),
+        "finish" => Ok(OnDisconnect::Finish),
+        _ => Err("wanted \"end\" or \"finish\"".to_owned()),
     }
 }
 
 /// `SHA256:` and 43 characters of base64, as `ssh-keygen -l` shows a key.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Fingerprint(String);
-impl FromStr for Fingerprint {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let tail = s.strip_prefix("SHA256:").unwrap_or_default();
-        let ok =
-            tail.len() == 43 && tail.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
-        if ok {
-            Ok(Self(s.to_owned()))
-        } else {
-            Err(format!("{s:?} is not a fingerprint such as ssh-keygen -l shows"))
-        }
-    }
+fn fingerprint(s: &str) -> Result<String, Bad> {
+    let tail = s.strip_prefix("SHA256:").unwrap_or_default();
+    let ok = tail.len() == 43 && tail.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
+    if ok { Ok(s.to_owned()) } else { Err(format!("{s:?} is not a fingerprint such as ssh-keygen -l shows")) }
 }
 
 /// A variable that `[environment]` may set.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct VariableName(String);
-impl FromStr for VariableName {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let form = !s.is_empty()
-            && !s.starts_with(|c: char| c.is_ascii_digit())
-            && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if !form {
-            return Err(format!("{s:?} is not a variable's name"));
-        }
-        if NOT_IN_ENVIRONMENT.contains(&s) || NOT_IN_ENVIRONMENT_PREFIX.iter().any(|p| s.starts_with(p)) {
-            return Err(format!("{s} is not for [environment] to set"));
-        }
-        Ok(Self(s.to_owned()))
+fn variable(s: &str) -> Result<String, Bad> {
+    let form = !s.is_empty()
+        && !s.starts_with(|c: char| c.is_ascii_digit())
+        && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !form {
+        return Err(format!("{s:?} is not a variable's name"));
     }
+    if NOT_IN_ENVIRONMENT.contains(&s) || NOT_IN_ENVIRONMENT_PREFIX.iter().any(|p| s.starts_with(p)) {
+        return Err(format!("{s} is not for [environment] to set"));
+    }
+    Ok(s.to_owned())
 }
 
-/// Text without NUL and line breaks.
-struct PlainText(String);
-impl FromStr for PlainText {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let ok = s.len() <= 4096 && !s.contains(['\0', '\n', '\r']);
-        if ok { Ok(Self(s.to_owned())) } else { Err("wanted one line of at most 4096 bytes".to_owned()) }
-    }
+fn plain_text(s: &str) -> Result<String, Bad> {
+    let ok = s.len() <= 4096 && !s.contains(['\0', '\n', '\r']);
+    if ok { Ok(s.to_owned()) } else { Err("wanted one line of at most 4096 bytes".to_owned()) }
 }
 
 /// A namespace or principal: no blanks, no pattern characters.
-struct PlainWord(String);
-impl FromStr for PlainWord {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let ok = (1..=64).contains(&s.len())
-            && s.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@'));
-        if ok { Ok(Self(s.to_owned())) } else { Err("wanted 1 to 64 of [A-Za-z0-9._@-]".to_owned()) }
+fn plain_word(s: &str) -> Result<String, Bad> {
+    let ok = (1..=64).contains(&s.len())
+        && s.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@'));
+    if ok { Ok(s.to_owned()) } else { Err("wanted 1 to 64 of [A-Za-z0-9._@-]".to_owned()) }
+}
+
+fn name<T: FromStr<Err = BadName>>(s: &str) -> Result<T, Bad> {
+    s.parse().map_err(|e: BadName| e.to_string())
+}
+
+/// A table being read: what is left in it when all was taken is unknown.
+struct Fields {
+    what: String,
+    table: Table,
+}
+
+impl Fields {
+    fn of(what: impl Into<String>, line: usize, node: Node) -> Result<Self, PolicyFault> {
+        match node {
+            Node::Table(table) => Ok(Self { what: what.into(), table }),
+            _ => Err(PolicyFault { line, why: format!("wanted a table: {}", what.into()) }),
+        }
+    }
+
+    /// A value of the form that `read` takes.
+    fn take<T>(
+        &mut self,
+        key: &str,
+        read: impl FnOnce(usize, Node) -> Result<T, PolicyFault>,
+    ) -> Result<Option<T>, PolicyFault> {
+        self.table.entries.remove(key).map(|(line, node)| read(line, node)).transpose()
+    }
+
+    /// Every entry, for a table whose keys are names.
+    fn all(self) -> impl Iterator<Item = (String, usize, Node)> {
+        self.table.entries.into_iter().map(|(key, (line, node))| (key, line, node))
+    }
+
+    /// Refuses what was not taken.
+    fn finish(self) -> Result<(), PolicyFault> {
+        match self.table.entries.into_iter().next() {
+            None => Ok(()),
+            Some((key, (line, _))) => {
+                Err(PolicyFault { line, why: format!("{key:?} is not known in {}", self.what) })
+            }
+        }
     }
 }
 
-/// A whole number between two bounds, both allowed.
-struct Within<const LOW: u32, const HIGH: u32>(u32);
-
-impl<'de, const LOW: u32, const HIGH: u32> Deserialize<'de> for Within<LOW, HIGH> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let n = i64::deserialize(d)?;
-        u32::try_from(n)
-            .ok()
-            .filter(|n| (LOW..=HIGH).contains(n))
-            .map(Self)
-            .ok_or_else(|| D::Error::custom(format!("wanted a number from {LOW} to {HIGH}")))
+fn text<T>(read: impl Fn(&str) -> Result<T, Bad>) -> impl Fn(usize, Node) -> Result<T, PolicyFault> {
+    move |line, node| match node {
+        Node::Text(s) => read(&s).map_err(|why| PolicyFault { line, why }),
+        _ => Err(PolicyFault { line, why: "wanted a \"text\"".to_owned() }),
     }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Raw {
-    host: Option<Checked<HostName>>,
-    #[serde(default)]
-    pools: Vec<Checked<PoolName>>,
-    #[serde(default)]
-    envelope_1: bool,
-    signers_needed: Option<Within<1, 8>>,
-    revoked_signers: Option<Checked<RevokedWord>>,
-    max_deadline: Option<Within<1, LONGEST>>,
-    epoch_max_step: Option<Within<1, { u32::MAX }>>,
-    profiles: Option<BTreeMap<Checked<ProfileName>, RawProfile>>,
-    envelope1: Option<RawEnvelopeOne>,
-    #[serde(default)]
-    environment: BTreeMap<Checked<VariableName>, Checked<PlainText>>,
-    keys: Option<BTreeMap<Checked<Fingerprint>, RawKey>>,
+fn texts<T>(read: impl Fn(&str) -> Result<T, Bad>) -> impl Fn(usize, Node) -> Result<Vec<T>, PolicyFault> {
+    move |line, node| match node {
+        Node::List(l) => {
+            l.iter().map(|(line, s)| read(s).map_err(|why| PolicyFault { line: *line, why })).collect()
+        }
+        _ => Err(PolicyFault { line, why: "wanted a list of texts".to_owned() }),
+    }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawProfile {
-    min_epoch: Option<Within<1, { u32::MAX }>>,
+fn boolean(line: usize, node: Node) -> Result<bool, PolicyFault> {
+    match node {
+        Node::Bool(b) => Ok(b),
+        _ => Err(PolicyFault { line, why: "wanted true or false".to_owned() }),
+    }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawEnvelopeOne {
-    on_disconnect: Option<Checked<DisconnectWord>>,
-    deadline: Option<RawDeadlines>,
-    namespace: Option<Checked<PlainWord>>,
-    principal: Option<Checked<PlainWord>>,
+fn within(low: u32, high: u32) -> impl Fn(usize, Node) -> Result<u32, PolicyFault> {
+    move |line, node| match node {
+        Node::Number(n) if (u64::from(low)..=u64::from(high)).contains(&n) => {
+            u32::try_from(n).map_err(|e| PolicyFault { line, why: e.to_string() })
+        }
+        _ => Err(PolicyFault { line, why: format!("wanted a number from {low} to {high}") }),
+    }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawDeadlines {
-    install: Option<Within<1, LONGEST>>,
-    join: Option<Within<1, LONGEST>>,
-    leave: Option<Within<1, LONGEST>>,
-    uninstall: Option<Within<1, LONGEST>>,
+/// The entries of a table whose keys have a checked form too.
+fn map<K: Ord, V>(
+    what: &'static str,
+    key: impl Fn(&str) -> Result<K, Bad>,
+    value: impl Fn(usize, Node) -> Result<V, PolicyFault>,
+) -> impl Fn(usize, Node) -> Result<BTreeMap<K, V>, PolicyFault> {
+    move |line, node| {
+        let entries = Fields::of(what, line, node)?.all();
+        entries
+            .map(|(k, line, node)| {
+                Ok((key(&k).map_err(|why| PolicyFault { line, why })?, value(line, node)?))
+            })
+            .collect()
+    }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawKey {
-    phases: Vec<Checked<PhaseWord>>,
+fn profile(line: usize, node: Node) -> Result<Option<u32>, PolicyFault> {
+    let mut f = Fields::of("a profile's table", line, node)?;
+    let least = f.take("min-epoch", within(1, u32::MAX))?;
+    f.finish()?;
+    Ok(least)
+}
+
+fn key_phases(line: usize, node: Node) -> Result<Vec<Phase>, PolicyFault> {
+    let mut f = Fields::of("a key's table", line, node)?;
+    let phases = f.take("phases", texts(phase_word))?;
+    f.finish()?;
+    phases.ok_or_else(|| PolicyFault { line, why: "wanted phases = [...]".to_owned() })
+}
+
+fn envelope_one(line: usize, node: Node) -> Result<EnvelopeOne, PolicyFault> {
+    let mut f = Fields::of("[envelope1]", line, node)?;
+    let plain = EnvelopeOne::default();
+    let scripted = |s: &str| match phase_word(s)? {
+        p if p.is_scripted() => Ok(p.as_str()),
+        p => Err(format!("{p} has no deadline")),
+    };
+    let out = EnvelopeOne {
+        namespace: f.take("namespace", text(plain_word))?.unwrap_or(plain.namespace),
+        principal: f.take("principal", text(plain_word))?.unwrap_or(plain.principal),
+        on_disconnect: f.take("on-disconnect", text(disconnect_word))?.unwrap_or(plain.on_disconnect),
+        deadlines: f.take("deadline", map("deadline", scripted, within(1, LONGEST)))?.unwrap_or_default(),
+    };
+    f.finish()?;
+    Ok(out)
 }
 
 impl Policy {
     /// Reads the text of a `shim.toml`.
-    pub fn parse(text: &[u8]) -> Result<Self, PolicyFault> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, PolicyFault> {
         let whole = |why: &str| PolicyFault { line: 0, why: why.to_owned() };
-        if text.len() as u64 > paths::TRUST_MAX {
+        if bytes.len() as u64 > paths::TRUST_MAX {
             return Err(whole("the file is over 1 MiB"));
         }
-        let text = std::str::from_utf8(text).map_err(|_| whole("the file is not UTF-8"))?;
-        let raw: Raw = toml::from_str(text).map_err(|e| {
-            let at = e.span().map_or(0, |s| s.start);
-            let line = text.as_bytes().iter().take(at).filter(|&&b| b == b'\n').count() + 1;
-            PolicyFault { line: if e.span().is_some() { line } else { 0 }, why: first_line(e.message()) }
-        })?;
-        Ok(raw.into())
+        let whole_text = std::str::from_utf8(bytes).map_err(|_| whole("the file is not UTF-8"))?;
+        let mut f = Fields { what: "shim.toml".to_owned(), table: toml::read(whole_text)? };
+        let policy = Self {
+            host: f.take("host", text(name))?,
+            pools: f.take("pools", texts(name))?.unwrap_or_default(),
+            envelope_1: f.take("envelope-1", boolean)?.unwrap_or(false),
+            signers_needed: f.take("signers-needed", within(1, MOST_SIGNERS))?.unwrap_or(1),
+            revoked: f.take("revoked-signers", text(revoked_word))?.unwrap_or(Revoked::Required),
+            max_deadline: f.take("max-deadline", within(1, LONGEST))?.unwrap_or(DEFAULT_DEADLINE),
+            epoch_max_step: f.take("epoch-max-step", within(1, u32::MAX))?.unwrap_or(DEFAULT_STEP),
+            profiles: f.take("profiles", map("[profiles]", name, profile))?,
+            envelope_one: f.take("envelope1", envelope_one)?.unwrap_or_default(),
+            environment: f
+                .take("environment", map("[environment]", variable, text(plain_text)))?
+                .unwrap_or_default(),
+            keys: f.take("keys", map("[keys]", fingerprint, key_phases))?,
+        };
+        f.finish()?;
+        Ok(policy)
     }
 
     /// Whether an intent of this profile may run, and from which epoch on.
     pub fn profile(&self, name: &ProfileName) -> Option<Option<u32>> {
         self.profiles.as_ref()?.get(name).copied()
-    }
-}
-
-fn first_line(message: &str) -> String {
-    message.lines().map(str::trim).collect::<Vec<_>>().join("; ")
-}
-
-impl From<Raw> for Policy {
-    fn from(r: Raw) -> Self {
-        Self {
-            host: r.host.map(|h| h.0),
-            pools: r.pools.into_iter().map(|p| p.0).collect(),
-            envelope_1: r.envelope_1,
-            signers_needed: r.signers_needed.map_or(1, |n| n.0),
-            revoked: r.revoked_signers.map_or(Revoked::Required, |w| w.0.0),
-            max_deadline: r.max_deadline.map_or(DEFAULT_DEADLINE, |n| n.0),
-            epoch_max_step: r.epoch_max_step.map_or(DEFAULT_STEP, |n| n.0),
-            profiles: r
-                .profiles
-                .map(|t| t.into_iter().map(|(name, p)| (name.0, p.min_epoch.map(|n| n.0))).collect()),
-            envelope_one: r.envelope1.map(EnvelopeOne::from).unwrap_or_default(),
-            environment: r.environment.into_iter().map(|(n, v)| (n.0.0, v.0.0)).collect(),
-            keys: r.keys.map(|t| {
-                t.into_iter().map(|(f, k)| (f.0.0, k.phases.into_iter().map(|p| p.0.0).collect())).collect()
-            }),
-        }
-    }
-}
-
-impl From<RawEnvelopeOne> for EnvelopeOne {
-    fn from(r: RawEnvelopeOne) -> Self {
-        let plain = Self::default();
-        let mut deadlines = BTreeMap::new();
-        if let Some(d) = r.deadline {
-            let all = [
-                (Phase::Install, d.install),
-                (Phase::Join, d.join),
-                (Phase::Leave, d.leave),
-                (Phase::Uninstall, d.uninstall),
-            ];
-            deadlines.extend(all.into_iter().filter_map(|(p, n)| Some((p.as_str(), n?.0))));
-        }
-        Self {
-            namespace: r.namespace.map_or(plain.namespace, |w| w.0.0),
-            principal: r.principal.map_or(plain.principal, |w| w.0.0),
-            on_disconnect: r.on_disconnect.map_or(plain.on_disconnect, |w| w.0.0),
-            deadlines,
-        }
     }
 }
 
