@@ -117,7 +117,7 @@ impl Summary {
     pub fn line(&self) -> String {
         let script = match self.exit {
             Some(Exit::Code(n)) => format!("script exited {n}"),
-            Some(Exit::Signal(n)) => format!("script exited {} (signal {})", 128 + n, signals::name(n)),
+            Some(Exit::Signal(n)) => format!("script ended by signal {}", signals::name(n)),
             None => "script did not end".to_owned(),
         };
         let note = if self.note.is_empty() { String::new() } else { format!(": {}", self.note) };

@@ -191,7 +191,7 @@ fn last_wins(b: &mut Builder<'_>) {
     b.add("the last parameters win", lines(&fields), 0, "", "ran [second]\n");
     let mut fields = all.to_vec();
     fields.push(("sig-b64", ""));
-    b.add("the last signature wins though empty", lines(&fields), 4, "[signature-missing]", "");
+    b.add("the last signature wins though empty", lines(&fields), 4, "[field-missing]", "");
     let mut fields = all.to_vec();
     fields.push(("phase", "probe"));
     let input = lines(&fields);
@@ -245,9 +245,9 @@ fn order(b: &mut Builder<'_>) {
     };
     let bad_param = b64(b"PATH=/evil\n");
     let other = b64(b"other bytes\n");
-    b.add("signature missing", with(None, Some(&body), None), 4, "[signature-missing]", "");
+    b.add("signature missing", with(None, Some(&body), None), 4, "[field-missing]", "");
     b.add("script missing", with(Some(&sig), None, None), 4, "[field-missing]", "");
-    b.add("signature empty", with(Some(""), Some(&body), None), 4, "[signature-missing]", "");
+    b.add("signature empty", with(Some(""), Some(&body), None), 4, "[field-missing]", "");
     b.add("script empty", with(Some(&sig), Some(""), None), 4, "[field-missing]", "");
     b.add("script not base64", with(Some(&sig), Some("%%%"), None), 4, "[base64]", "");
     b.add("signature not base64", with(Some("%%%"), Some(&body), None), 4, "[base64]", "");

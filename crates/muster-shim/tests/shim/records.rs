@@ -1,0 +1,262 @@
+//! How a script starts, what is written down about it, and what the state on disk may look like.
+
+use crate::world::{KPSSH, MUSTER, POLICY, RUN, STATE, collect, keys, one, probe_two, two, world};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::{Command, Stdio};
+
+#[test]
+fn s2_the_script_starts_with_nothing_of_the_callers() {
+    world(|w| {
+        w.provisioned(&format!("{POLICY}[environment]\nHTTPS_PROXY = \"http://proxy:3128\"\n"));
+        let script = "env | sort | grep -vE '^(_|PWD|SHLVL)='; pwd; umask; ulimit -Sc; ulimit -Sf; ulimit -Su; cat; \
+            grep -cE 'Sig(Blk|Ign):.0+$' /proc/self/status; readlink /proc/$$/exe | xargs basename; echo \"$0\"\n";
+        let wrapper = "ulimit -Sf 100; trap '' PIPE TERM INT; umask 0; cd /tmp; exec 9</etc/passwd; exec -a muster-shim \"$0\"";
+        let mut c = Command::new("/bin/bash");
+        c.args(["-c", wrapper, env!("CARGO_BIN_EXE_muster-shim")])
+            .env_clear()
+            .envs([
+                ("BASH_ENV", "/tmp/x"),
+                ("LD_PRELOAD", ""),
+                ("TZ", "Asia/Tokyo"),
+                ("LANG", "tr_TR.UTF-8"),
+                ("PATH", "/evil"),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = c.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&two(script).bytes()).unwrap();
+        let out = collect(child);
+        let lines: Vec<&str> = out.stdout.lines().collect();
+        assert_eq!(lines[0..3], ["HOME=/root", "HTTPS_PROXY=http://proxy:3128", "LANG=C.UTF-8"], "{out:?}");
+        assert_eq!(lines[3..5], ["MUSTER_PHASE=join", "MUSTER_PROFILE=p"], "{out:?}");
+        assert!(lines[5].starts_with("MUSTER_RUN_ID=") && lines[5].len() == 46, "{out:?}");
+        assert_eq!(lines[6], "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "{out:?}");
+        assert_eq!(lines[7..11], ["/", "0077", "0", "unlimited"], "{out:?}");
+        assert_eq!(lines[12..], ["2", "bash", "/proc/self/fd/254"], "{out:?}");
+    });
+}
+
+#[test]
+fn s3_two_records_a_run_and_no_value_in_any() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let canary = "s3cr3t-canary-value";
+        let t = two("echo to stderr >&2; exit 7\n")
+            .param_line("MUSTER_TOKEN", ".*")
+            .param("MUSTER_TOKEN", canary);
+        let out = w.call(MUSTER).env("SSH_CONNECTION", "192.0.2.7 50000 192.0.2.1 22").input(&t.bytes());
+        assert_eq!(out.verdict(), (10, "script-failed"));
+        assert!(out.stderr.contains("script exited 7") && !out.stderr.contains(canary), "{out:?}");
+        let records: Vec<_> = w.journal().into_iter().filter(|r| r.contains_key("MUSTER_EVENT")).collect();
+        let [start, end] = &records[..] else { panic!("{records:?}") };
+        for r in [start, end] {
+            assert_eq!(r["MUSTER_RUN"].len(), 32);
+            assert_eq!(r["MUSTER_RUN"], start["MUSTER_RUN"]);
+            assert_eq!(r["MUSTER_SIGNERS"], keys().signer_fp);
+            assert_eq!((r["MUSTER_PROFILE"].as_str(), r["MUSTER_EPOCH"].as_str()), ("p", "1"));
+            assert_eq!((r["MUSTER_PHASE"].as_str(), r["MUSTER_TARGET"].as_str()), ("join", "*"));
+            assert_eq!(r["MUSTER_PARAMS"], "MUSTER_TOKEN");
+            assert_eq!(r["MUSTER_PEER_CLAIMED_ADDRESS"], "192.0.2.7");
+            assert_eq!((r["MUSTER_INTENT_SHA256"].len(), r["MUSTER_SCRIPT_SHA256"].len()), (64, 64));
+            assert!(!format!("{r:?}").contains(canary));
+        }
+        assert_eq!((end["MUSTER_VERDICT"].as_str(), end["MUSTER_EXIT_CODE"].as_str()), ("failed", "7"));
+        let log = w.log();
+        assert_eq!(log.len(), 2);
+        assert!(
+            log[0].contains("\"event\":\"start\"") && log[1].contains("\"verdict\":\"failed\""),
+            "{log:?}"
+        );
+        assert!(log.iter().all(|l| l.contains(&start["MUSTER_RUN"]) && !l.contains(canary)));
+        assert_eq!(fs::metadata(format!("{STATE}/runs.log")).unwrap().mode() & 0o7777, 0o600);
+        // A refusal goes to the journal alone.
+        w.shim(MUSTER, &two("x").signers(&[&keys().stranger]).bytes());
+        assert_eq!(w.events(), ["refused:key-unknown"]);
+        assert_eq!(w.log().len(), 2);
+    });
+}
+
+#[test]
+fn s3_a_run_that_is_recorded_nowhere_is_refused_on_envelope_2_and_said_on_envelope_1() {
+    world(|w| {
+        w.provisioned(POLICY).drop_in();
+        fs::remove_file("/run/systemd/journal/socket").unwrap();
+        assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).stdout, "ran\n", "the log took it");
+        fs::remove_file(format!("{STATE}/runs.log")).unwrap();
+        fs::create_dir(format!("{STATE}/runs.log")).unwrap();
+        let out = w.shim(MUSTER, &two("echo ran\n").epoch(5).bytes());
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((1, "record-unwritable"), ""));
+        assert_eq!(w.floor_of("p"), Some(1), "the floor waits for the record");
+        assert_eq!(w.run_record(), None);
+        fs::remove_file("/etc/muster/shim.toml").unwrap();
+        let out = w.shim(KPSSH, &one("echo ran\n", &[]));
+        assert_eq!((out.code, out.stdout.as_str()), (Some(0), "ran\n"));
+        assert!(out.stderr.contains("recorded nowhere"), "{out:?}");
+    });
+}
+
+#[test]
+fn s8_floors_that_are_missing_or_malformed_are_never_taken_as_none() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let floors = format!("{STATE}/floors");
+        let run = || {
+            let out = w.shim(MUSTER, &two("echo ran\n").bytes());
+            (out.code.unwrap(), out.verdict().1.to_owned())
+        };
+        fs::remove_file(&floors).unwrap();
+        assert_eq!(run(), (1, "floors-missing".into()));
+        for bad in
+            ["", "muster-floors: 1\n", "muster-floors: 1\ntime-floor: 2026-11-01T00:00:00Z\nfloor: p x\n"]
+        {
+            w.put(&floors, bad, 0o600);
+            assert_eq!(run(), (1, "floors-malformed".into()), "{bad:?}");
+        }
+        w.floors("floor: p 1\n");
+        assert_eq!(run(), (0, String::new()));
+        fs::set_permissions(STATE, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(run(), (1, "state-missing".into()));
+        fs::remove_dir_all(STATE).unwrap();
+        assert_eq!(run(), (1, "state-missing".into()));
+    });
+}
+
+#[test]
+fn s8_a_full_disk_stops_a_rising_floor_and_not_the_current_epoch() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let out = w.shim(MUSTER, &two("echo ran\n").epoch(5).bytes());
+        assert_eq!(out.code, Some(0));
+        let keep = fs::read(format!("{STATE}/floors")).unwrap();
+        let ok = Command::new("mount").args(["-o", "remount,size=256k", "/var/lib"]).status().unwrap();
+        assert!(ok.success());
+        let mut filler = fs::File::create("/var/lib/filler").unwrap();
+        while filler.write_all(&[0; 4096]).is_ok() {}
+        let out = w.shim(MUSTER, &two("echo ran\n").epoch(6).bytes());
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((1, "internal"), ""), "{out:?}");
+        assert_eq!(fs::read(format!("{STATE}/floors")).unwrap(), keep);
+        let same = two("echo ran\n").epoch(5).phase("leave").with(|d| d.not_before = crate::world::at(-7200));
+        assert_eq!(w.shim(MUSTER, &same.bytes()).stdout, "ran\n");
+        let events = w.events();
+        assert_eq!(
+            events[2..],
+            ["start", "end:not-started", "refused:internal", "start", "end:ok"],
+            "{events:?}"
+        );
+        let names: Vec<_> = fs::read_dir(STATE).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|n| n.to_string_lossy().ends_with(".tmp")), "{names:?}");
+    });
+}
+
+#[test]
+fn s4_a_key_policy_narrows_and_unknown_is_refused() {
+    world(|w| {
+        let key_line = fs::read_to_string(keys().dir.path().join("second.pub")).unwrap();
+        let blob = key_line.split(' ').nth(1).unwrap();
+        let fp = String::from_utf8(
+            Command::new("ssh-keygen")
+                .arg("-lf")
+                .arg(keys().dir.path().join("second.pub"))
+                .output()
+                .unwrap()
+                .stdout,
+        )
+        .unwrap();
+        let fp = fp.split(' ').nth(1).unwrap();
+        w.provisioned(&format!("{POLICY}[keys.\"{fp}\"]\nphases = [\"probe\", \"join\"]\n"));
+        let auth = format!("/tmp/sshauth.T{}", std::process::id());
+        fs::write(&auth, format!("publickey ssh-ed25519 {blob}\n")).unwrap();
+        let go = |phase: &str, file: Option<&str>| {
+            let mut call = w.call(MUSTER);
+            if let Some(f) = file {
+                call = call.env("SSH_USER_AUTH", f).env("SUDO_UID", "0");
+            }
+            let out = call.input(&two("echo ran\n").phase(phase).bytes());
+            (out.code.unwrap(), out.verdict().1.to_owned())
+        };
+        assert_eq!(go("join", Some(&auth)), (0, String::new()));
+        assert_eq!(w.journal()[0]["MUSTER_PEER_CLAIMED_KEYS"], fp);
+        assert_eq!(go("leave", Some(&auth)), (6, "key-policy".into()));
+        assert_eq!(go("join", None), (6, "key-policy".into()));
+        assert_eq!(go("join", Some("/etc/passwd")), (6, "key-policy".into()));
+        fs::write(&auth, format!("publickey ssh-ed25519 {blob}\npublickey {}\n", keys().signer_line))
+            .unwrap();
+        assert_eq!(
+            go("join", Some(&auth)),
+            (6, "key-policy".into()),
+            "each key that was used must be allowed"
+        );
+        fs::remove_file(&auth).unwrap();
+        assert_eq!(w.floor_of("p"), Some(1));
+    });
+}
+
+#[test]
+fn n8_a_script_that_dies_of_a_signal_is_10_and_the_signal_is_recorded() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let out = w.shim(MUSTER, &two("kill -SEGV $$\n").bytes());
+        assert_eq!(out.verdict(), (10, "script-failed"));
+        assert!(out.stderr.contains("signal SEGV"), "{out:?}");
+        let end = w.journal().pop().unwrap();
+        assert_eq!(end["MUSTER_SIGNAL"], "11");
+        assert!(!end.contains_key("MUSTER_EXIT_CODE"));
+    });
+}
+
+#[test]
+fn n3_without_proc_nothing_runs_and_the_file_of_the_script_is_sealed() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let script = "echo more >> \"$0\" && echo written; cat \"$0\" | tail -n 1; echo end\n";
+        let out = w.shim(MUSTER, &two(script).bytes());
+        assert_eq!(out.stdout, format!("{}end\n", script), "{out:?}");
+        let mut c = Command::new("unshare");
+        let line = "mount -t tmpfs none /proc && exec -a muster-shim \"$0\"";
+        c.args(["-m", "/bin/bash", "-c", line, env!("CARGO_BIN_EXE_muster-shim")]).stdin(Stdio::null());
+        let out = c.output().unwrap();
+        assert_eq!(out.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("[proc-missing]"), "{out:?}");
+    });
+}
+
+#[test]
+fn a_probe_takes_no_lock_and_writes_nothing() {
+    world(|w| {
+        w.provisioned(&format!("envelope-1 = true\n{POLICY}"));
+        let before = fs::read_dir(STATE).unwrap().count();
+        for input in [probe_two(), b"kpssh-envelope: 1\nphase: probe\n".to_vec()] {
+            let out = w.shim(MUSTER, &input);
+            assert_eq!((out.code, out.stderr.as_str()), (Some(0), ""), "{out:?}");
+        }
+        assert!(fs::metadata(RUN).is_err());
+        assert_eq!(fs::read_dir(STATE).unwrap().count(), before);
+        assert!(w.journal().is_empty());
+        w.shim(MUSTER, &two("exit 3\n").epoch(4).bytes());
+        let doc = w.shim(MUSTER, &probe_two()).stdout;
+        for part in
+            ["\"host\":\"edge-1\"", "\"profiles\":{\"p\":4}", "\"verdict\":\"failed\"", "\"running\":null"]
+        {
+            assert!(doc.contains(part), "{part}: {doc}");
+        }
+    });
+}
+
+#[test]
+fn a_run_record_of_another_form_or_boot_is_dealt_with() {
+    world(|w| {
+        w.provisioned(POLICY);
+        assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).stdout, "ran\n");
+        w.put(&format!("{RUN}/run"), "nonsense\n", 0o600);
+        let out = w.shim(MUSTER, &two("echo ran\n").bytes());
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((1, "internal"), ""), "{out:?}");
+        let of_before = "muster-run: 1\nrun: 0123456789abcdef0123456789abcdef\nboot: another\nshim: 1 1\ngroup: -\nphase: leave\nsince: 2026-11-29T00:00:00Z\n";
+        w.put(&format!("{RUN}/run"), of_before, 0o600);
+        w.journal();
+        assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).stdout, "ran\n");
+        assert_eq!(w.events(), ["end:interrupted", "start", "end:ok"]);
+    });
+}

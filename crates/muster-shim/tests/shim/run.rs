@@ -1,0 +1,356 @@
+//! The life of a run: one at a time, recorded, ended with everything it started.
+
+use crate::world::{
+    KPSSH, MUSTER, POLICY, RUN, World, collect, one, one_of, probe_two, two, until, wait_for_output,
+    wait_stopped, world,
+};
+use muster_signing::intent::OnDisconnect;
+use muster_sys::procfs;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Processes of this run of the tests that were given this parameter.
+fn marked(value: &str) -> usize {
+    procfs::with_environment("MUSTER_TAG", value).len()
+}
+
+fn tag(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}
+
+/// An intent that takes a tag.
+fn tagged<'a>(script: &str, tag: &'a str) -> crate::world::Two<'a> {
+    two(script).param_line("MUSTER_TAG", "[a-z0-9-]+").param("MUSTER_TAG", tag)
+}
+
+fn signal(child: &Child, s: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), s).unwrap();
+}
+
+/// What daemonises, ignores TERM, and double-forks.
+const ESCAPEES: &str = "trap '' TERM HUP
+setsid sleep 61 & nohup sleep 61 >/dev/null 2>&1 &
+(setsid bash -c 'trap \"\" TERM; (sleep 61 &); exec sleep 61' &)
+( ( ( sleep 61 & ) & ) & )
+echo started; sleep 61\n";
+
+const ESCAPEE_COUNT: usize = 6;
+
+fn all_started(tag: &str) {
+    until("all of them", || marked(tag) >= ESCAPEE_COUNT);
+}
+
+#[test]
+fn m9_and_s13_one_run_at_a_time_under_both_names() {
+    world(|w| {
+        w.provisioned(&format!("envelope-1 = true\n{POLICY}")).drop_in();
+        let mut first =
+            w.call(MUSTER).start(&two("echo started; until [ -e /run/gate ]; do sleep 0.02; done\n").bytes());
+        wait_for_output(&mut first, "started");
+        let out = w.shim(KPSSH, &one("echo ran\n", &[]));
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((7, "busy"), ""));
+        assert!(out.stderr.contains("join since 20"), "{out:?}");
+        let probe = w.shim(MUSTER, &probe_two());
+        assert!(probe.stdout.contains("\"phase\":\"join\",\"since\":\"20"), "{}", probe.stdout);
+        assert!(
+            probe.stdout.contains("\"alive\":true") && probe.stdout.contains("\"verdict\":\"started\""),
+            "{}",
+            probe.stdout
+        );
+        fs::write("/run/gate", "").unwrap();
+        assert_eq!(collect(first).code, Some(0));
+        let probe = w.shim(MUSTER, &probe_two());
+        assert!(probe.stdout.contains("\"running\":null"), "{}", probe.stdout);
+        assert_eq!(w.shim(KPSSH, &one("echo ran\n", &[])).stdout, "ran\n");
+        // The lock is root's alone, so that nobody else can hold it.
+        assert_eq!(fs::metadata(format!("{RUN}/lock")).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(fs::metadata(RUN).unwrap().mode() & 0o7777, 0o700);
+    });
+}
+
+#[test]
+fn m9_killed_at_each_step_no_second_run_is_beside_the_first() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let steps = muster_shim::steps::Step::ALL;
+        for (n, step) in (1u32..).zip(steps) {
+            let name = format!("{step:?}");
+            let t = tag(&format!("m9-{}", name.to_lowercase()));
+            let mut child = w.call_stopping_at(&name).start(&tagged(ESCAPEES, &t).epoch(n).bytes());
+            if step >= muster_shim::steps::Step::Ended {
+                // It stops after the run; end that run by hand.
+                all_started(&t);
+                signal(&child, Signal::TERM);
+            } else if name == "Started" {
+                wait_stopped(&child);
+                all_started(&t);
+            }
+            wait_stopped(&child);
+            let floor = w.floor_of("p");
+            signal(&child, Signal::KILL);
+            child.wait().unwrap();
+            let alive_after_kill = marked(&t);
+            assert_eq!(alive_after_kill > 0, name == "Started", "{name}: {alive_after_kill}");
+            // The next one runs, and finds nobody of the one before.
+            let look = "echo \"$MUSTER_TAG\"\n";
+            let out = w.shim(MUSTER, &tagged(look, "next").epoch(n).bytes());
+            assert_eq!((out.code, out.stdout.as_str()), (Some(0), "next\n"), "{name}: {out:?}");
+            assert_eq!(marked(&t), 0, "{name}");
+            assert_eq!(w.run_record(), None, "{name}");
+            let raised = step >= muster_shim::steps::Step::FloorRaised;
+            assert_eq!(floor == Some(n), raised, "{name}: {floor:?}");
+            let events = w.events();
+            let starts = events.iter().filter(|e| *e == "start").count();
+            let ends = events.iter().filter(|e| e.starts_with("end:")).count();
+            let interrupted = events.iter().any(|e| e == "end:interrupted");
+            let recorded = step >= muster_shim::steps::Step::RunRecorded
+                && step < muster_shim::steps::Step::RunForgotten;
+            assert_eq!(interrupted, recorded, "{name}: {events:?}");
+            assert!(ends >= starts, "{name}: every start has an end: {events:?}");
+        }
+    });
+}
+
+#[test]
+fn m9_a_lock_file_that_was_removed_lets_nobody_in() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let mut first = w.call(MUSTER).start(&two("echo started; sleep 61\n").bytes());
+        wait_for_output(&mut first, "started");
+        fs::remove_file(format!("{RUN}/lock")).unwrap();
+        let out = w.shim(MUSTER, &two("echo ran\n").bytes());
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((7, "busy"), ""));
+        signal(&first, Signal::TERM);
+        assert_eq!(collect(first).code, Some(12));
+    });
+}
+
+#[test]
+fn m10_a_reader_that_goes_away_ends_the_run() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let t = tag("m10-stream");
+        let mut child = w.call(MUSTER).start(&tagged(ESCAPEES, &t).bytes());
+        wait_for_output(&mut child, "started");
+        all_started(&t);
+        let t0 = Instant::now();
+        drop(child.stdout.take());
+        let out = collect(child);
+        assert_eq!(out.verdict(), (12, "peer-gone"), "{out:?}");
+        assert!(t0.elapsed() < Duration::from_secs(4), "{:?}", t0.elapsed());
+        assert_eq!(marked(&t), 0);
+        assert_eq!(w.events(), ["start", "end:peer-gone"]);
+    });
+}
+
+/// A root-owned program called sshd, with something between it and the shim that keeps the pipes
+/// open, as sudo does when it logs what passes.
+fn behind_sshd(w: &World, input: &[u8]) -> (Child, i32) {
+    fs::copy("/bin/bash", "/mnt/sshd").unwrap();
+    fs::write("/mnt/input", input).unwrap();
+    let between = format!(
+        "echo between $$; cat /mnt/input | (exec -a muster-shim {}) 2>&1; echo code $?",
+        env!("CARGO_BIN_EXE_muster-shim")
+    );
+    let _ = w;
+    let mut sshd = Command::new("/mnt/sshd")
+        .args(["-c", &format!("bash -c '{between}' & wait")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_output(&mut sshd, "started");
+    let pid = i32::try_from(sshd.id()).unwrap();
+    (sshd, pid)
+}
+
+#[test]
+fn m10_the_end_of_sshd_ends_the_run_though_the_streams_stay_open() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let t = tag("m10-sshd");
+        let (mut sshd, _) = behind_sshd(w, &tagged(ESCAPEES, &t).bytes());
+        all_started(&t);
+        let t0 = Instant::now();
+        sshd.kill().unwrap();
+        sshd.wait().unwrap();
+        until("the run to be gone", || marked(&t) == 0);
+        assert!(t0.elapsed() < Duration::from_secs(4), "{:?}", t0.elapsed());
+        let mut rest = String::new();
+        sshd.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+        assert!(rest.contains("code 12") && rest.contains("sshd process"), "{rest}");
+    });
+}
+
+#[test]
+fn m11_a_peer_that_does_not_answer_for_15_seconds_is_gone() {
+    world(|w| {
+        w.provisioned(POLICY);
+        // SAFETY: a bare system call that moves this thread, and what it starts, to a network of its own.
+        #[allow(unsafe_code, reason = "there is no safe call for it")]
+        let r = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+        assert_eq!(r, 0);
+        let sh = |line: &str| {
+            assert!(Command::new("sh").args(["-ec", line]).status().unwrap().success(), "{line}")
+        };
+        sh("ip netns add peer; ip link add v0 type veth peer name v1; ip link set v1 netns peer
+            ip addr add 192.0.2.1/24 dev v0; ip link set v0 up
+            ip -n peer addr add 192.0.2.2/24 dev v1; ip -n peer link set v1 up");
+        let server = TcpListener::bind("192.0.2.1:0").unwrap();
+        let local = server.local_addr().unwrap();
+        let dial = format!("exec 3<>/dev/tcp/192.0.2.1/{}; exec sleep 60", local.port());
+        let mut client =
+            Command::new("ip").args(["netns", "exec", "peer", "bash", "-c", &dial]).spawn().unwrap();
+        let (mut accepted, peer) = server.accept().unwrap();
+        let connection = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
+        let mut child =
+            w.call(MUSTER).env("SSH_CONNECTION", &connection).start(&two("echo started; sleep 50\n").bytes());
+        wait_for_output(&mut child, "started");
+        accepted.write_all(b"answered").unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        // Nothing leaves the peer any more, answers neither.
+        sh("tc -n peer qdisc add dev v1 root pfifo limit 0");
+        let t0 = Instant::now();
+        accepted.write_all(b"into the void").unwrap();
+        let out = collect(child);
+        assert_eq!(out.verdict(), (12, "peer-gone"), "{out:?}");
+        assert!(out.stderr.contains("no answer"), "{out:?}");
+        assert!((14..25).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
+        client.kill().unwrap();
+        client.wait().unwrap();
+    });
+}
+
+#[test]
+fn m12_a_run_that_may_finish_outlives_its_peer_and_keeps_its_lock() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let script = "echo started; sleep 1; echo done > /run/finished\n";
+        let finish = |d: &mut muster_signing::intent::Draft| d.on_disconnect = OnDisconnect::Finish;
+        let mut child = w.call(MUSTER).start(&two(script).with(finish).bytes());
+        wait_for_output(&mut child, "started");
+        drop((child.stdout.take(), child.stderr.take()));
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).verdict(), (7, "busy"));
+        assert_eq!(collect(child).code, Some(0));
+        assert_eq!(fs::read_to_string("/run/finished").unwrap(), "done\n");
+        // It keeps its deadline, and a signal ends it all the same.
+        let mut child = w
+            .call(MUSTER)
+            .start(&two("echo started; sleep 61\n").with(finish).with(|d| d.deadline = 1).bytes());
+        wait_for_output(&mut child, "started");
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(collect(child).code, Some(11));
+        let mut child = w.call(MUSTER).start(&two("echo started; sleep 61\n").with(finish).bytes());
+        wait_for_output(&mut child, "started");
+        signal(&child, Signal::HUP);
+        assert_eq!(collect(child).verdict(), (12, "peer-gone"));
+    });
+}
+
+#[test]
+fn m12_envelope_1_ends_on_disconnect_unless_the_policy_says_finish() {
+    world(|w| {
+        w.drop_in();
+        let script = "echo started; sleep 1; echo done > /run/finished\n";
+        let go = |want: i32| {
+            let mut child = w.call(KPSSH).start(&one_of("leave", script, &[]));
+            wait_for_output(&mut child, "started");
+            drop(child.stdout.take());
+            assert_eq!(collect(child).code, Some(want));
+        };
+        go(12);
+        assert!(fs::metadata("/run/finished").is_err());
+        w.put(
+            "/etc/muster/shim.toml",
+            "envelope-1 = true\nrevoked-signers = \"optional\"\n[envelope1]\non-disconnect = \"finish\"\n",
+            0o644,
+        );
+        go(0);
+        assert!(fs::metadata("/run/finished").is_ok());
+    });
+}
+
+#[test]
+fn s5_a_run_is_ended_at_its_deadline() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let t = tag("s5");
+        let t0 = Instant::now();
+        let out = w.shim(MUSTER, &tagged(ESCAPEES, &t).with(|d| d.deadline = 1).bytes());
+        assert_eq!(out.verdict(), (11, "deadline"), "{out:?}");
+        assert!((1..5).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
+        assert_eq!(marked(&t), 0);
+        assert_eq!(w.events(), ["start", "end:deadline"]);
+        w.drop_in();
+        w.put(
+            "/etc/muster/shim.toml",
+            "envelope-1 = true\nrevoked-signers = \"optional\"\n[envelope1]\ndeadline = { join = 1 }\n",
+            0o644,
+        );
+        assert_eq!(w.shim(KPSSH, &one("sleep 61\n", &[])).verdict(), (11, "deadline"));
+    });
+}
+
+#[test]
+fn t13_a_hopper_is_ended_in_bounded_time() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let t = tag("t13");
+        let hop = "hop() { trap '' TERM; (hop) & exit; }; for i in 1 2 3; do (hop) & done; echo started; sleep 61\n";
+        let mut child = w.call(MUSTER).start(&tagged(hop, &t).bytes());
+        wait_for_output(&mut child, "started");
+        std::thread::sleep(Duration::from_millis(200));
+        let t0 = Instant::now();
+        signal(&child, Signal::TERM);
+        assert_eq!(collect(child).code, Some(12));
+        assert!(t0.elapsed() < Duration::from_secs(8), "{:?}", t0.elapsed());
+        assert_eq!(marked(&t), 0);
+    });
+}
+
+#[test]
+fn s6_slow_input_is_refused_and_holds_no_lock() {
+    world(|w| {
+        w.drop_in();
+        let mut slow = w.call(KPSSH);
+        let mut child = slow.command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"kpssh-envelope: 1\n").unwrap();
+        assert_eq!(w.shim(KPSSH, &one("echo ran\n", &[])).stdout, "ran\n");
+        let t0 = Instant::now();
+        let out = collect(child);
+        assert_eq!(out.verdict(), (4, "input-deadline"), "{out:?}");
+        assert!((25..40).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
+    });
+}
+
+#[test]
+fn s7_stragglers_are_ended_on_envelope_2_and_left_on_envelope_1() {
+    world(|w| {
+        w.provisioned(&format!("envelope-1 = true\n{POLICY}")).drop_in();
+        let t = tag("s7");
+        let script = "(setsid sleep 61 >/dev/null 2>&1 &); nohup sleep 61 >/dev/null 2>&1 & echo ran\n";
+        let out = w.shim(MUSTER, &tagged(script, &t).bytes());
+        assert_eq!((out.code, out.stdout.as_str()), (Some(0), "ran\n"));
+        assert_eq!(marked(&t), 0);
+        let end = w.journal().pop().unwrap();
+        assert_eq!((end["MUSTER_VERDICT"].as_str(), end["MUSTER_STRAGGLERS"].as_str()), ("ok", "2"));
+        let out = w.shim(KPSSH, &one(&format!("export MUSTER_TAG={t}\n{script}"), &[]));
+        assert_eq!(out.stdout, "ran\n");
+        let end = w.journal().pop().unwrap();
+        assert_eq!((end["MUSTER_VERDICT"].as_str(), end["MUSTER_STRAGGLERS"].as_str()), ("ok", "2"));
+        let left = procfs::with_environment("MUSTER_TAG", &t);
+        assert_eq!(left.len(), 2);
+        // What is left holds neither the lock nor anything else of the next run's.
+        assert_eq!(w.shim(KPSSH, &one("echo again\n", &[])).stdout, "again\n");
+        for p in left {
+            kill_process(Pid::from_raw(p).unwrap(), Signal::KILL).unwrap();
+        }
+    });
+}
