@@ -1,5 +1,7 @@
 //! `muster-shim` and `kpssh-shim`. All logic is in the library.
 
+#![forbid(unsafe_code)]
+
 use muster_shim::{process, steps::NoSteps};
 use std::process::ExitCode;
 
