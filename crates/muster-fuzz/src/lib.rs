@@ -15,6 +15,7 @@
     reason = "a panic is how a fuzz target reports"
 )]
 
+pub mod cli;
 pub mod envelope;
 pub mod intent;
 pub mod params;
@@ -67,7 +68,9 @@ targets! {
     host_key_text = peer::host_key_text;
     intent = intent::intent;
     known_hosts = peer::known_hosts;
+    inventory = cli::inventory;
     krl = trust::krl;
+    manifest = cli::manifest;
     names = text::names;
     params_1 = params::one;
     params_2 = params::two;
@@ -77,6 +80,7 @@ targets! {
     revoked_signers = trust::revoked_signers;
     ssh_handshake = peer::handshake;
     ssh_key_file = peer::key_file;
+    script = cli::script;
     sshsig = ssh::sshsig;
     sshsig_blob = ssh::sshsig_blob;
     times = text::times;

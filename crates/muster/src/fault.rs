@@ -4,8 +4,23 @@
 
 use crate::codes::{Code, Own};
 use crate::exit::Exit;
+use crate::printer::clean;
 use core::fmt;
 use std::path::Path;
+
+/// Longest part of a message, in characters: what is quoted from outside may be megabytes.
+const MAX_PART: usize = 600;
+
+/// One line that a terminal and a log can take as it is.
+fn line(text: impl Into<String>) -> String {
+    let text = clean(&text.into());
+    if text.chars().count() <= MAX_PART {
+        return text;
+    }
+    let mut cut: String = text.chars().take(MAX_PART - 1).collect();
+    cut.push('…');
+    cut
+}
 
 /// Where something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +34,7 @@ pub struct Place {
 impl Place {
     /// A line of a file.
     pub fn line(file: &Path, line: usize) -> Self {
-        Self { file: file.display().to_string(), line }
+        Self { file: clean(&file.display().to_string()), line }
     }
 }
 
@@ -71,7 +86,7 @@ pub struct Body {
 impl Fault {
     /// A fault of this code about `what`.
     pub fn new(code: impl Into<Code>, what: impl Into<String>) -> Self {
-        let (code, what) = (code.into(), what.into());
+        let (code, what) = (code.into(), line(what));
         Self(Box::new(Body { code, place: None, what, why: None, fix: None, hints: Vec::new(), exit: None }))
     }
 
@@ -85,21 +100,21 @@ impl Fault {
     /// Why.
     #[must_use]
     pub fn why(mut self, why: impl Into<String>) -> Self {
-        self.why = Some(why.into());
+        self.why = Some(line(why));
         self
     }
 
     /// What to do.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = Some(fix.into());
+        self.fix = Some(line(fix));
         self
     }
 
     /// One more hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
+        self.hints.push(line(hint));
         self
     }
 

@@ -267,7 +267,7 @@ fn paint(on: bool, tone: Tone, word: &str) -> String {
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
         if c == '\t' {
             out.push(' ');
         } else if c.is_control() || hidden {

@@ -98,9 +98,11 @@ pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), 
     got.sort();
     if got != want {
         let what = format!("cannot add to {} without changing more of it", file.display());
-        return Err(Fault::new(Own::Fault, what)
-            .fix(format!("Add this under hosts: yourself:\n{}", host.render()))
-            .into());
+        let mut fault = Fault::new(Own::Fault, what).fix("Add the lines below under hosts: by hand.");
+        for line in host.render().lines() {
+            fault = fault.hint(line);
+        }
+        return Err(fault.into());
     }
     files::replace(file, changed.as_bytes(), 0o644)?;
     Ok(())

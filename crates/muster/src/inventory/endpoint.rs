@@ -127,6 +127,8 @@ impl Base<'_> {
     pub(super) fn path(&self, text: &str) -> PathBuf {
         match (text.strip_prefix("~/"), self.home) {
             (Some(rest), Some(home)) => home.join(rest),
+            // Alone, `-` would mean standard input; in a file it is a file.
+            _ if text == "-" => self.folder.join("./-"),
             _ => self.folder.join(text),
         }
     }

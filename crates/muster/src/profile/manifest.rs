@@ -133,7 +133,8 @@ impl Manifest {
         });
         let (targets, targets_line) = read_targets(walk, &top);
         let validity = read_validity(walk, &top);
-        let folder = file.parent().unwrap_or(Path::new("."));
+        // Never empty: `-` alone would mean standard input.
+        let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let values = top.get("values").map(|n| read_values(walk, n, folder)).unwrap_or_default();
         let params = top.get("params").map(|n| read_params(walk, n)).unwrap_or_default();
         for p in &params {

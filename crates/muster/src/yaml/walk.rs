@@ -43,7 +43,9 @@ impl<'f> Walk<'f> {
             return;
         }
         let mut fault = Fault::new(code, what).at(self.file, line);
-        fault.fix = fix;
+        if let Some(fix) = fix {
+            fault = fault.fix(fix);
+        }
         self.faults.push(fault);
     }
 
