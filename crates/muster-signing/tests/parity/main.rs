@@ -3,7 +3,8 @@
 //!
 //! The two agree, or ours is stricter for a reason that stands in [`classes::STRICTER`]; ours is
 //! never more lenient. `MUSTER_PARITY_CASES` (2,000) and `MUSTER_PARITY_SEED` (today's date) choose
-//! what is run; a case is found again from the seed and its number.
+//! what is run. Seed and number find a case again, but for its keys, which are made anew in each run;
+//! a fault therefore prints its whole case.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failed test")]
 #![allow(unreachable_pub, reason = "modules of a test")]
 #![allow(clippy::disallowed_methods, reason = "the seed is the date, so that every day tries others")]
