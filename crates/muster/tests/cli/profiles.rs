@@ -137,6 +137,10 @@ fn m3_an_epoch_far_away_is_refused_when_signing() {
         assert_eq!(ran.err.contains("error[epoch-jump]"), code == 4, "{}", ran.err);
     }
     assert_eq!(p.muster("sign demo --epoch 3 --accept-epoch").code, 0);
+    // What cannot be read cannot be compared, and that is said.
+    p.write("demo/signed/join.intent", "not an intent\n");
+    let ran = p.muster("sign demo --epoch 9000");
+    assert!(ran.code == 0 && ran.err.contains("its epoch is not compared"), "{}", ran.err);
     assert_eq!(p.muster("sign demo --epoch 4294967296").code, 2);
     assert_eq!(p.muster("sign demo --epoch 0").code, 2);
 }

@@ -85,7 +85,10 @@ fn judge(remarks: &[Remark], printer: &mut Printer) -> Result<(), Faults> {
 /// Signs all phases anew.
 pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let folder = Folder::read(&settings.folder)?;
-    let before = signed::read_all(&settings.folder).unwrap_or_default();
+    let before = signed::read_all(&settings.folder).unwrap_or_else(|_| {
+        printer.warn("what was signed before cannot be read, so its epoch is not compared with the new one");
+        Vec::new()
+    });
     let drafts = folder.drafts(&settings.over, settings.now)?;
     let mut remarks = check::folder(&folder, &settings.accept_open, &bash_says);
     remarks.extend(check::drafts(&folder, &drafts, &before, settings.now));
