@@ -1,7 +1,11 @@
 //! What the documentation shows is what the program takes (CL3).
 
 use crate::run::Place;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
+use clap::error::ErrorKind::{
+    DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, InvalidSubcommand, InvalidValue,
+    MissingRequiredArgument, MissingSubcommand,
+};
 use muster::args::Cli;
 use muster::exit::Exit;
 use muster::inventory::Inventory;
@@ -70,37 +74,29 @@ fn words(command: &str) -> Option<Vec<String>> {
 
 #[test]
 fn cl3_every_command_in_the_documents_parses() {
-    let hosts: Vec<String> = Cli::command()
-        .find_subcommand("host")
-        .unwrap()
-        .get_subcommands()
-        .map(|c| c.get_name().to_owned())
-        .collect();
     let mut checked = 0;
     for (file, text) in documents() {
         for command in commands(&text) {
             let Some(words) = words(&command) else { continue };
-            // A mention of a command's name alone is no example of how to call it.
-            let known_host =
-                words.get(1).is_none_or(|w| w != "host") || words.get(2).is_some_and(|w| hosts.contains(w));
-            if !known_host || words.get(1).is_some_and(|w| w == "ssh-keygen") {
+            if words.get(1).is_some_and(|w| w == "ssh-keygen") {
                 continue;
             }
             match Cli::try_parse_from(&words) {
                 Ok(_) => checked += 1,
+                // Words of `muster host` that this build does not have yet.
+                Err(e) if e.kind() == InvalidSubcommand && words.get(1).is_some_and(|w| w == "host") => {}
                 Err(e) => {
-                    use clap::error::ErrorKind::{
-                        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, MissingRequiredArgument,
-                        MissingSubcommand,
-                    };
-                    let mention = matches!(
+                    // A mention of a command's name, or of one option of it, is no example of how to call it.
+                    let option =
+                        e.kind() == InvalidValue && words.last().is_some_and(|w| w.starts_with("--"));
+                    let name = matches!(
                         e.kind(),
                         MissingRequiredArgument
                             | MissingSubcommand
                             | DisplayHelp
                             | DisplayHelpOnMissingArgumentOrSubcommand
                     );
-                    assert!(mention && words.len() <= 4, "{file}: `{command}`: {e}");
+                    assert!((name || option) && words.len() <= 4, "{file}: `{command}`: {e}");
                 }
             }
         }
