@@ -8,6 +8,8 @@ mod options;
 mod sign;
 mod verify;
 
+use crate::codes::Own;
+use crate::fault::Fault;
 use crate::settings::World;
 use options::{Call, Options};
 use std::ffi::OsString;
@@ -43,14 +45,18 @@ pub fn run(arguments: &[OsString], world: &World) -> u8 {
 /// Becomes the system's `ssh-keygen`, with the whole environment; comes back only when it cannot.
 fn hand_on(arguments: &[OsString]) -> u8 {
     let Some(real) = REAL.iter().map(Path::new).find(|p| p.exists()) else {
-        eprint("error[keygen-missing]: the system's ssh-keygen was not found. Install openssh-client.");
-        return crate::exit::Exit::Internal.code();
+        return ended(&Fault::new(Own::KeygenMissing, Own::KeygenMissing.what()));
     };
     let inherited = crate::settings::inherited();
     let environment: Vec<(&str, OsString)> = inherited.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
     let failed = muster_sys::command::become_program(real, arguments, &environment);
-    eprint(&format!("error[cli-internal]: cannot run {}: {failed}", real.display()));
-    crate::exit::Exit::Internal.code()
+    ended(&Fault::new(Own::Fault, format!("cannot run {}", real.display())).why(failed.to_string()))
+}
+
+/// Says what went wrong with the front itself, as every other command does.
+fn ended(fault: &Fault) -> u8 {
+    eprint(&format!("error[{}]: {fault}", fault.code));
+    fault.exit().code()
 }
 
 fn eprint(line: &str) {

@@ -1,8 +1,9 @@
 //! `muster script lint`
 
 use super::{bash_says, line, rows};
+use crate::codes::Own;
 use crate::exit::Exit;
-use crate::fault::Outcome;
+use crate::fault::{Fault, Outcome};
 use crate::printer::{Format, Printer};
 use crate::profile::check;
 use crate::profile::folder::Folder;
@@ -36,6 +37,13 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
         }
     }
     printer.talk(&format!("{}: {errors} errors, {warnings} warnings", settings.folder.display()));
-    let fails = errors > 0 || (settings.strict && warnings > 0);
-    Ok(if fails { Exit::Failed } else { Exit::Ok })
+    let place = settings.folder.display();
+    if errors > 0 {
+        return Err(Fault::new(Own::LintFailed, format!("{errors} errors in {place}")).into());
+    }
+    if settings.strict && warnings > 0 {
+        let what = format!("{warnings} warnings in {place}, and --strict was given");
+        return Err(Fault::new(Own::LintFailed, what).into());
+    }
+    Ok(Exit::Ok)
 }
