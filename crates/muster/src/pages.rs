@@ -10,6 +10,7 @@ macro_rules! pages {
 
 pages! {
     "admin-password"
+    "admin-sudo"
     "agent-key-missing"
     "agent-refused"
     "agent-unreachable"
@@ -124,6 +125,7 @@ pages! {
     "profile"
     "provision-failed"
     "provision-left"
+    "provision-obstacle"
     "raw-not-allowed"
     "raw-not-spelled"
     "record-unwritable"

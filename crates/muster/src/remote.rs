@@ -4,6 +4,7 @@
 //! Nothing here prints; nothing here decides what a command does.
 
 pub mod answer;
+pub mod attacker;
 pub mod fault;
 pub mod load;
 pub mod login;
@@ -11,6 +12,7 @@ pub mod output;
 pub mod phase;
 pub mod pins;
 pub mod probe;
+pub mod prover;
 pub mod raw;
 pub mod session;
 pub mod shell;

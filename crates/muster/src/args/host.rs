@@ -13,8 +13,18 @@ use std::path::PathBuf;
 /// Hosts reached over SSH.
 #[derive(Debug, Subcommand)]
 pub enum Host {
+    /// Write a host and the key that it must prove to have into the inventory; nothing is asked of the network.
+    Add(Add),
     /// List the inventory's hosts.
     List(List),
+    /// Make hosts run what is signed for them and nothing else, over an administrator's login.
+    Provision(Box<provision::Provision>),
+    /// Put hosts back as they were before they were provisioned.
+    Unprovision(provision::Unprovision),
+    /// Check how hosts are set up, then attack their login as somebody who stole its key.
+    Doctor(provision::Doctor),
+    /// Pin another host key after a host was set up anew, or put other controller keys on hosts.
+    RotateKey(provision::RotateKey),
     /// Epoch floors: what voids older signed intents.
     #[command(subcommand)]
     Floor(provision::Floor),

@@ -4,6 +4,7 @@ use super::{Inventory, endpoint};
 use crate::codes::Own;
 use crate::fault::{Fault, Faults};
 use crate::files;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// What `muster host add` writes down.
@@ -31,7 +32,7 @@ pub struct NewHost {
 
 impl NewHost {
     /// As it stands in the file, indented by two.
-    fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let mut out = format!("  {}:\n    ssh:\n      address: {}\n", self.name, quoted(&self.address));
         let mut ssh = |key: &str, value: String| out.push_str(&format!("      {key}: {value}\n"));
         if let Some(port) = self.port {
@@ -77,6 +78,21 @@ fn quoted(text: &str) -> String {
 
 /// Adds a host to a file. The result is read again before it is written: it must hold what was there and the new host.
 pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), Faults> {
+    let (changed, _) = with_host(file, home, host)?;
+    write(file, &changed)?;
+    Ok(())
+}
+
+/// Puts a changed inventory in the place of the one that is there, which keeps its mode.
+pub fn write(file: &Path, text: &str) -> Result<(), Fault> {
+    // A link goes on pointing at the file that it points at.
+    let real = file.canonicalize().map_err(|e| Fault::io(file, "read", &e))?;
+    let meta = std::fs::metadata(&real).map_err(|e| Fault::io(file, "read", &e))?;
+    files::replace(&real, text.as_bytes(), meta.permissions().mode() & 0o777)
+}
+
+/// What a file would be with one more host: its text, and what it says. Nothing is written.
+pub fn with_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(String, Inventory), Faults> {
     let text = files::read_text(file, crate::yaml::MAX_BYTES)?;
     let before = Inventory::parse(&text, file, home)?;
     if let Some(there) = before.hosts.iter().find(|h| h.name == host.name) {
@@ -94,7 +110,8 @@ pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), 
     let mut want = names(&before);
     want.push(host.name.clone());
     want.sort();
-    let mut got = Inventory::parse(&changed, file, home).map(|i| names(&i))?;
+    let after = Inventory::parse(&changed, file, home)?;
+    let mut got = names(&after);
     got.sort();
     if got != want {
         let what = format!("cannot add to {} without changing more of it", file.display());
@@ -104,8 +121,7 @@ pub fn add_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(), 
         }
         return Err(fault.into());
     }
-    files::replace(file, changed.as_bytes(), 0o644)?;
-    Ok(())
+    Ok((changed, after))
 }
 
 /// Puts the block at the end of `hosts:`, which is made where it is missing or empty.

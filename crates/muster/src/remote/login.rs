@@ -58,8 +58,20 @@ impl<'i> Logins<'i> {
         self.route(host, &host.ssh.user, &host.ssh.identities)
     }
 
-    /// The way to the administrator's login.
-    pub fn admin(&mut self, host: &Host, over: &AdminOverride) -> Result<Route, Faults> {
+    /// The way to the pool login with these identities and no others.
+    pub fn pool_as(&mut self, host: &Host, logins: &[Login]) -> Result<Route, Faults> {
+        let known = self.route(host, &host.ssh.user, &[])?;
+        let end = &host.ssh;
+        let mut hop = self.bare(end, &end.user)?;
+        for login in logins {
+            hop = hop.identity(login.clone());
+        }
+        let bastions = known.hops().take(known.len() - 1).cloned().collect();
+        Ok(Route::via(bastions, hop))
+    }
+
+    /// The way to the administrator's login, and its user.
+    pub fn admin(&mut self, host: &Host, over: &AdminOverride) -> Result<(Route, String), Faults> {
         let user = over.user.as_ref().or(host.admin.user.as_ref()).ok_or_else(|| {
             Fault::new(Own::ConfigMissing, format!("nobody is named who administers {}", host.name))
                 .at(&self.inventory.file, host.line)
@@ -67,7 +79,8 @@ impl<'i> Logins<'i> {
         })?;
         let named: Vec<Identity> =
             over.keys.iter().map(|key| Identity::File { key: key.clone(), certificate: None }).collect();
-        self.route(host, user, if named.is_empty() { &host.admin.identities } else { &named })
+        let route = self.route(host, user, if named.is_empty() { &host.admin.identities } else { &named })?;
+        Ok((route, user.clone()))
     }
 
     fn route(&mut self, host: &Host, user: &str, identities: &[Identity]) -> Result<Route, Faults> {
@@ -92,12 +105,17 @@ impl<'i> Logins<'i> {
         Ok(Route::via(bastions, target))
     }
 
-    fn hop(&mut self, end: &Endpoint, user: &str, identities: &[Identity]) -> Result<Hop, Fault> {
+    /// A hop without anything to log in with.
+    fn bare(&self, end: &Endpoint, user: &str) -> Result<Hop, Fault> {
         let file = &self.inventory.file;
         let address = Address::parse(&end.address)
             .map_err(|e| Fault::new(Own::ConfigValue, e.to_string()).at(file, end.line))?;
         let trust = trust(end, &(self.pins)(end)?).map_err(|f| f.at(file, end.line))?;
-        let mut hop = Hop::new(end.name.clone(), address, user, trust).port(end.port).timing(self.timing);
+        Ok(Hop::new(end.name.clone(), address, user, trust).port(end.port).timing(self.timing))
+    }
+
+    fn hop(&mut self, end: &Endpoint, user: &str, identities: &[Identity]) -> Result<Hop, Fault> {
+        let mut hop = self.bare(end, user)?;
         let usual = if identities.is_empty() { self.usual() } else { Vec::new() };
         for identity in identities.iter().chain(&usual) {
             hop = hop.identity(self.open(identity)?);

@@ -9,13 +9,19 @@ use tokio::sync::Mutex;
 pub struct Session {
     client: Arc<Client>,
     route: Route,
+    user: String,
     open: Mutex<Option<Arc<Connection>>>,
 }
 
 impl Session {
     /// Nothing is opened yet. `client` shares the connections to bastions.
-    pub fn new(client: Arc<Client>, route: Route) -> Self {
-        Self { client, route, open: Mutex::new(None) }
+    pub fn new(client: Arc<Client>, route: Route, user: &str) -> Self {
+        Self { client, route, user: user.to_owned(), open: Mutex::new(None) }
+    }
+
+    /// The login.
+    pub fn user(&self) -> &str {
+        &self.user
     }
 
     /// The way there.

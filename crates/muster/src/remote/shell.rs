@@ -2,9 +2,10 @@
 
 use super::fault;
 use super::session::Session;
+use crate::codes::Own;
 use muster_provision::elevate::{self, ElevateError, Elevation, SudoPassword};
 use muster_provision::{HostShell, ShellError, ShellOutput};
-use muster_ssh::{Exec, ExecFault, Limits, Stage, Status};
+use muster_ssh::{ConnectError, Exec, ExecFault, Limits, Stage, Status};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct AdminShell {
     found: Mutex<Option<Arc<Elevation>>>,
     deadline: Duration,
     marker: fn() -> Result<String, String>,
+    /// The code of the last connection that was not made.
+    why: std::sync::Mutex<Option<Own>>,
 }
 
 impl AdminShell {
@@ -43,7 +46,19 @@ impl AdminShell {
         deadline: Duration,
         marker: fn() -> Result<String, String>,
     ) -> Self {
-        Self { session, root, found: Mutex::new(None), deadline, marker }
+        Self { session, root, found: Mutex::new(None), deadline, marker, why: std::sync::Mutex::new(None) }
+    }
+
+    /// Why the host was not reached, where it was not.
+    pub fn why_unreachable(&self) -> Option<Own> {
+        self.why.lock().ok().and_then(|why| *why)
+    }
+
+    fn unreachable(&self, e: &ConnectError) -> ShellError {
+        if let Ok(mut why) = self.why.lock() {
+            *why = Some(fault::code(e.cause()));
+        }
+        ShellError::Unreachable(fault::line(e))
     }
 
     async fn elevation(&self) -> Arc<Elevation> {
@@ -59,8 +74,7 @@ impl AdminShell {
         let marker =
             (self.marker)().map_err(|why| ShellError::Unreachable(format!("no random word: {why}")))?;
         let remote = elevate::remote(how, &marker, script, stdin)?;
-        let connection =
-            self.session.connection().await.map_err(|e| ShellError::Unreachable(fault::line(&e)))?;
+        let connection = self.session.connection().await.map_err(|e| self.unreachable(&e))?;
         let exec = Exec::new(&remote.command).stdin(&remote.stdin).limits(LIMITS).deadline(self.deadline);
         let outcome = match connection.run(exec).await {
             Ok(outcome) => outcome,

@@ -30,7 +30,7 @@ pub struct Provision {
     /// How many at once, and for how long.
     #[command(flatten)]
     pub pace: Pace,
-    /// Say what would be done, and connect to nothing.
+    /// Look at the hosts and say what would be done; nothing is changed.
     #[arg(long)]
     pub plan: bool,
     /// Write the plan for one host in another tool's form to standard output, and connect to nothing.
@@ -98,7 +98,7 @@ pub struct Unprovision {
     /// How many at once, and for how long.
     #[command(flatten)]
     pub pace: Pace,
-    /// Say what would be done, and connect to nothing.
+    /// Look at the hosts and say what would be done; nothing is changed.
     #[arg(long)]
     pub plan: bool,
     /// Do not ask.
@@ -118,6 +118,12 @@ pub struct Doctor {
     /// How many at once, and for how long.
     #[command(flatten)]
     pub pace: Pace,
+    /// The shim to compare with; otherwise the one beside this program, where there is one.
+    #[arg(long, value_name = "FILE")]
+    pub shim_binary: Option<PathBuf>,
+    /// Also look at the login of a fleet whose bash shim was swapped.
+    #[arg(long, value_name = "ACCOUNT", num_args = 0..=1, default_missing_value = "kpssh")]
+    pub drop_in: Option<String>,
     /// Only look; do not attack the login.
     #[arg(long)]
     pub no_attack: bool,
@@ -135,9 +141,13 @@ pub struct RotateKey {
     /// The fingerprint of the key that is pinned now, to be sure that the right one is given up.
     #[arg(long, value_name = "SHA256:…", requires = "host_key")]
     pub old_host_key: Option<String>,
-    /// The keys that may open the pool login from now on; all others are taken off. Written as for `provision`.
+    /// The key that takes the place of another in opening the pool login: its private key file, or its .pub file while an agent
+    /// holds the private half; limits as for `provision`.
     #[arg(long, value_name = "FILE", required_unless_present = "host_key")]
-    pub controller_key: Vec<String>,
+    pub controller_key: Option<String>,
+    /// The fingerprint of the controller key that goes; otherwise the one that the inventory logs in with.
+    #[arg(long, value_name = "SHA256:…", requires = "controller_key")]
+    pub old_controller_key: Option<String>,
     /// How to get in, for --controller-key.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -157,6 +167,8 @@ pub struct RotateKey {
 pub enum Floor {
     /// Ask hosts for the lowest epoch that they take, per profile.
     Show(super::phase::Probe),
+    /// Write a floor as root over the administrator's login; the only way down.
+    Set(FloorSet),
     /// Send the signed floor intent of a profile, which voids everything older of it.
     Raise(FloorRaise),
 }
@@ -167,12 +179,12 @@ pub struct FloorSet {
     /// Which hosts.
     #[command(flatten)]
     pub select: Select,
-    /// The profile.
-    #[arg(long, value_name = "NAME")]
-    pub profile: String,
-    /// The lowest epoch that shall be taken.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub epoch: u32,
+    /// A profile and the lowest epoch that shall be taken.
+    #[arg(long, value_name = "PROFILE=EPOCH", required = true)]
+    pub floor: Vec<String>,
+    /// Write the whole file anew from these, where it is gone or does not parse.
+    #[arg(long)]
+    pub rebuild: bool,
     /// Mean it where it lowers a floor: older signed scripts can run again.
     #[arg(long)]
     pub lower: bool,

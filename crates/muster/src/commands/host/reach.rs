@@ -9,7 +9,7 @@ use crate::remote::pins::Store;
 use crate::remote::session::Session;
 use crate::terminal;
 use muster_core::UtcTime;
-use muster_ssh::{AskPassphrase, Client, Keepalive, RetryPolicy, Route, Secret, Timing};
+use muster_ssh::{AskPassphrase, Client, Identity, Keepalive, RetryPolicy, Route, Secret, Timing};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Reach {
 
     /// The pool logins of these hosts, in their order; every host that cannot be reached at all is named before any is.
     pub fn pool(&self, hosts: &[&Host], asker: &Asker) -> Result<Vec<Arc<Session>>, Faults> {
-        self.sessions(hosts, asker, &mut |logins, host| logins.pool(host))
+        self.sessions(hosts, asker, &mut |logins, host| Ok((logins.pool(host)?, host.ssh.user.clone())))
     }
 
     /// The administrators' logins of these hosts.
@@ -86,40 +86,48 @@ impl Reach {
         Ok(admin.into_iter().zip(pool).map(|(admin, pool)| Both { admin, pool }).collect())
     }
 
-    fn sessions(
+    /// The way to a host's pool login with these identities and no others.
+    pub fn pool_as(&self, host: &Host, logins: &[Identity], asker: &Asker) -> Result<Route, Faults> {
+        self.with_logins(asker, &mut |l| l.pool_as(host, logins))
+    }
+
+    fn with_logins<T>(
         &self,
-        hosts: &[&Host],
         asker: &Asker,
-        route: &mut dyn FnMut(&mut Logins<'_>, &Host) -> Result<Route, Faults>,
-    ) -> Result<Vec<Arc<Session>>, Faults> {
+        work: &mut dyn FnMut(&mut Logins<'_>) -> Result<T, Faults>,
+    ) -> Result<T, Faults> {
         let pins = Store::at(self.state.as_deref())?.read()?;
         let of = |end: &Endpoint| Ok(pins.of(end));
-        let mut logins = Logins::new(
-            &self.inventory,
-            &of,
-            ask(asker.clone()),
-            (self.agent.as_deref(), self.home.as_deref()),
-            self.pace.timing(),
-        );
+        let machine = (self.agent.as_deref(), self.home.as_deref());
+        work(&mut Logins::new(&self.inventory, &of, ask(asker.clone()), machine, self.pace.timing()))
+    }
+
+    fn sessions(&self, hosts: &[&Host], asker: &Asker, route: Way<'_>) -> Result<Vec<Arc<Session>>, Faults> {
+        let pins = Store::at(self.state.as_deref())?.read()?;
         let client = Arc::new(Client::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds())));
-        let mut faults = Vec::new();
-        let mut sessions = Vec::new();
-        for host in hosts {
-            match route(&mut logins, host) {
-                Ok(route) => sessions.push(Arc::new(Session::new(Arc::clone(&client), route))),
-                Err(more) => {
-                    let moved = pins.elsewhere(&host.ssh);
-                    faults.extend(more.into_vec().into_iter().map(|f| match moved.as_slice() {
-                        [] => f,
-                        [place, ..] => {
-                            f.hint(format!("{} is pinned at {place}, which is another address", host.name))
-                        }
-                    }));
+        self.with_logins(asker, &mut |logins| {
+            let mut faults = Vec::new();
+            let mut sessions = Vec::new();
+            for host in hosts {
+                match route(logins, host) {
+                    Ok((route, user)) => {
+                        sessions.push(Arc::new(Session::new(Arc::clone(&client), route, &user)))
+                    }
+                    Err(more) => {
+                        let moved = pins.elsewhere(&host.ssh);
+                        let hint = |place: &String| {
+                            format!("{} is pinned at {place}, which is another address", host.name)
+                        };
+                        faults.extend(more.into_vec().into_iter().map(|f| match moved.first() {
+                            None => f,
+                            Some(place) => f.hint(hint(place)),
+                        }));
+                    }
                 }
             }
-        }
-        Faults::check(faults)?;
-        Ok(sessions)
+            Faults::check(faults)?;
+            Ok(sessions)
+        })
     }
 
     /// Asks before more hosts are changed than were named one by one, or always where `always`.
@@ -139,6 +147,9 @@ impl Reach {
         }
     }
 }
+
+/// How a host's route and user are chosen.
+type Way<'w> = &'w mut dyn FnMut(&mut Logins<'_>, &Host) -> Result<(Route, String), Faults>;
 
 /// The two logins of a host.
 pub struct Both {

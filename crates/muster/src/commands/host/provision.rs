@@ -1,0 +1,222 @@
+//! `muster host provision` and `unprovision`.
+
+use super::admin::{self, Access, Row};
+use super::reach::Reach;
+use super::spec::{self, Typed};
+use crate::codes::Own;
+use crate::exit::Exit;
+use crate::fault::{Fault, Faults, Outcome};
+use crate::printer::{Listing, Printer, clean};
+use crate::remote::prover::Logins;
+use muster_provision::render::{self, ShimSource};
+use muster_provision::run::{self, Outcome as Done};
+use muster_provision::{AccountName, HostSpec, Plan};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What was asked for.
+#[derive(Debug)]
+pub struct Settings {
+    /// The hosts.
+    pub reach: Reach,
+    /// How to get in.
+    pub access: Access,
+    /// What they shall be.
+    pub spec: Typed,
+    /// Say it only.
+    pub plan: bool,
+    /// In another tool's form.
+    pub form: Option<Form>,
+    /// Go on with an earlier one.
+    pub resume: bool,
+    /// Do not ask.
+    pub yes: bool,
+}
+
+/// Forms for other tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// cloud-config.
+    CloudInit,
+    /// A playbook.
+    Ansible,
+    /// POSIX sh.
+    Sh,
+}
+
+/// Makes hosts what they shall be.
+pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
+    let Settings { reach, access, .. } = settings;
+    let hosts = reach.hosts()?;
+    let wanted = spec::read(&settings.spec, &reach.inventory)?;
+    let mut faults = Vec::new();
+    let mut specs = Vec::new();
+    for host in &hosts {
+        match wanted.for_host(host, &reach.inventory, reach.agent.as_deref()) {
+            Ok(spec) => specs.push(Arc::new(spec)),
+            Err(more) => faults.extend(more.into_vec()),
+        }
+    }
+    Faults::check(faults)?;
+    if let Some(form) = settings.form {
+        return render_one(form, &specs, printer);
+    }
+    warn(&specs, printer);
+    if !settings.plan {
+        reach.confirm(settings.yes, false, &hosts, "Provision")?;
+    }
+    let mut left = specs.into_iter();
+    let (plan, resume, timeout) = (settings.plan, settings.resume, reach.pace.timeout);
+    let title = if plan { "looking" } else { "provision" };
+    let rows = admin::on_all(title, (reach, access), &hosts, printer, |host, both, shell, reporter| {
+        let (spec, name) = (left.next(), host.name.to_string());
+        async move {
+            let spec = spec.ok_or_else(|| Fault::new(Own::Fault, format!("{name} has no specification")))?;
+            let options = admin::options(timeout, resume)?;
+            if plan {
+                reporter.stage("looking at the host");
+                let preview = run::preview(&shell, &spec, &options).await;
+                return previewed(&name, preview.map_err(|e| admin::run_fault(&name, &e, &shell))?);
+            }
+            let prover = Logins::new(both.pool, both.admin, &name);
+            let mut watch = |event| admin::tell(&reporter, &event);
+            let done = run::provision(&shell, &prover, &spec, &options, &mut watch).await;
+            match done.map_err(|e| admin::run_fault(&name, &e, &shell))? {
+                Done::Unchanged { proof } => Ok(Row::good(&name, "unchanged", proof, Vec::new())),
+                Done::Changed { steps, proof } => {
+                    Ok(Row::good(&name, "changed", proof, steps.iter().map(ToString::to_string).collect()))
+                }
+            }
+        }
+    })?;
+    if plan {
+        return Ok(show_plan(rows, printer));
+    }
+    Ok(admin::conclude(rows, printer))
+}
+
+fn warn(specs: &[Arc<HostSpec>], printer: &mut Printer) {
+    if specs.iter().any(|s| s.envelope_one != muster_provision::EnvelopeOne::Refused) {
+        printer.warn(
+            "envelope 1 is taken on some hosts: there a stolen controller key runs any script that was ever signed, in any \
+             phase and with any parameter",
+        );
+    }
+}
+
+fn previewed(host: &str, preview: run::Preview) -> Result<Row, Fault> {
+    if !preview.obstacles.is_empty() {
+        let all: Vec<String> = preview.obstacles.iter().map(ToString::to_string).collect();
+        return Err(Fault::new(Own::ProvisionObstacle, host.to_owned()).why(clean(&all.join("; "))));
+    }
+    let steps = preview.plan.steps().iter().filter(|s| preview.todo.contains(s.id()));
+    let steps: Vec<String> = steps
+        .map(|s| format!("{}: {}", s.id(), s.what()))
+        .chain(preview.retire.iter().map(|path| format!("retire: put {path} back to what it was")))
+        .collect();
+    let result = if steps.is_empty() { "unchanged" } else { "to do" };
+    let total = preview.plan.steps().len();
+    Ok(Row::good(host, result, format!("{} of {total} steps to do", steps.len()), steps))
+}
+
+/// The summary of a plan with every step below it.
+fn show_plan(rows: Vec<Row>, printer: &mut Printer) -> Exit {
+    #[derive(Serialize)]
+    struct Line {
+        host: String,
+        step: String,
+    }
+    if printer.value(&rows) {
+        return Exit::of_many(rows.iter().map(|r| r.outcome));
+    }
+    let lines = rows.iter().flat_map(|r| {
+        let host = r.host.clone();
+        r.steps.iter().map(move |step| Line { host: host.clone(), step: step.clone() })
+    });
+    printer.listing(&Listing {
+        columns: &["host", "step"],
+        rows: lines.collect(),
+        cells: |l| vec![l.host.clone(), l.step.clone()],
+        name: |l| l.host.clone(),
+        empty: "nothing is to be done",
+    });
+    printer.talk("this is a plan: hosts were looked at, nothing was changed");
+    Exit::of_many(rows.iter().map(|r| r.outcome))
+}
+
+fn render_one(form: Form, specs: &[Arc<HostSpec>], printer: &mut Printer) -> Outcome {
+    let [spec] = specs else {
+        return Err(Fault::new(Own::Usage, format!("--as is for one host, and {} were chosen", specs.len()))
+            .fix("Name one host: each has a name of its own in what is written.")
+            .into());
+    };
+    let plan = Plan::provision(spec).map_err(|all| {
+        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        Fault::new(Own::ConfigValue, "the specification is at fault").why(clean(&all.join("; ")))
+    })?;
+    let text = match form {
+        Form::Sh => render::sh(&plan, &ShimSource::Embedded),
+        Form::CloudInit => render::cloud_init(&plan, &ShimSource::Embedded),
+        Form::Ansible => render::ansible(&plan, &spec.shim).map_err(|e| {
+            Fault::new(Own::ConfigValue, "this cannot be a playbook").why(clean(&e.to_string()))
+        })?,
+    };
+    printer.raw(text.as_bytes());
+    printer.hint("none of these forms proves a second login by itself: run `muster host doctor` after it");
+    Ok(Exit::Ok)
+}
+
+/// What was asked of `unprovision`.
+#[derive(Debug)]
+pub struct Undo {
+    /// The hosts.
+    pub reach: Reach,
+    /// How to get in.
+    pub access: Access,
+    /// Say it only.
+    pub plan: bool,
+    /// Do not ask.
+    pub yes: bool,
+}
+
+/// Puts hosts back as they were.
+pub fn undo(settings: &Undo, printer: &mut Printer) -> Outcome {
+    let Undo { reach, access, plan, .. } = settings;
+    let hosts = reach.hosts()?;
+    if !plan {
+        let what = "Put back as they were before they were provisioned, run log and floors included:";
+        reach.confirm(settings.yes, true, &hosts, what)?;
+    }
+    let (plan, timeout) = (*plan, reach.pace.timeout);
+    let rows =
+        admin::on_all("unprovision", (reach, access), &hosts, printer, |host, both, shell, reporter| {
+            let (name, account) = (host.name.to_string(), host.ssh.user.clone());
+            async move {
+                if plan {
+                    let account = AccountName::new(&account).unwrap_or_default();
+                    let facts = run::inspect(&shell, &account)
+                        .await
+                        .map_err(|e| admin::run_fault(&name, &e, &shell))?;
+                    let steps: Vec<String> = facts
+                        .baseline
+                        .iter()
+                        .map(|(kind, path)| format!("{kind}: {}", clean(path)))
+                        .collect();
+                    let detail = format!("{} things would be put back", steps.len());
+                    return Ok(Row::good(
+                        &name,
+                        if steps.is_empty() { "unchanged" } else { "to do" },
+                        detail,
+                        steps,
+                    ));
+                }
+                let options = admin::options(timeout, false)?;
+                let prover = Logins::admin_only(both.admin);
+                let mut watch = |event| admin::tell(&reporter, &event);
+                let done = run::unprovision(&shell, &prover, &options, &mut watch).await;
+                let steps = done.map_err(|e| admin::run_fault(&name, &e, &shell))?;
+                Ok(Row::good(&name, "put back", format!("{} things were put back", steps.len()), steps))
+            }
+        })?;
+    Ok(if plan { show_plan(rows, printer) } else { admin::conclude(rows, printer) })
+}

@@ -1,0 +1,313 @@
+//! What a host shall be: from the inventory and the command line to a checked [`HostSpec`].
+
+use crate::codes::Own;
+use crate::fault::{Fault, Faults};
+use crate::files;
+use crate::inventory::{Host, Identity, Inventory};
+use crate::printer::clean;
+use crate::profile::signed;
+use crate::signer::{self, agent::Agent};
+use muster_core::{Phase, ProfileName};
+use muster_provision::spec::{EPOCH_MAX_STEP, MAX_DEADLINE, OnDisconnect};
+use muster_provision::{
+    AccountName, ControllerKey, DropIn, EnvelopeOne, FromPattern, HostSpec, PublicKeyLine, ShimBinary,
+    SpecFault,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Largest program that is read as a shim.
+const MAX_SHIM: usize = 64 << 20;
+const MAX_TRUST: usize = 1 << 20;
+
+/// What the command line says of all hosts alike, read and checked.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The program.
+    pub shim: ShimBinary,
+    allowed_signers: Vec<u8>,
+    revoked_signers: Vec<u8>,
+    signers_needed: u32,
+    profiles: BTreeMap<ProfileName, u32>,
+    controllers: Vec<ControllerKey>,
+    max_deadline: u32,
+    epoch_max_step: u32,
+    environment: BTreeMap<String, String>,
+    drop_in: Option<DropIn>,
+}
+
+/// The same as it was typed.
+#[derive(Clone, Debug, Default)]
+pub struct Typed {
+    /// Folders of signed profiles.
+    pub profiles: Vec<PathBuf>,
+    /// NAME=EPOCH.
+    pub allow_profiles: Vec<String>,
+    /// The program.
+    pub shim_binary: Option<PathBuf>,
+    /// What its digest must be.
+    pub shim_sha256: Option<String>,
+    /// Trust root.
+    pub allowed_signers: Option<PathBuf>,
+    /// Revocation list.
+    pub revoked_signers: Option<PathBuf>,
+    /// Threshold.
+    pub signers_needed: Option<u32>,
+    /// FILE[;from=…][;phases=…]
+    pub controller_keys: Vec<String>,
+    /// Seconds.
+    pub max_deadline: Option<u64>,
+    /// Step.
+    pub epoch_max_step: Option<u32>,
+    /// NAME=VALUE.
+    pub env: Vec<String>,
+    /// Account of a fleet whose bash shim is swapped.
+    pub drop_in: Option<String>,
+}
+
+fn of_spec(fault: &SpecFault) -> Fault {
+    Fault::new(Own::ConfigValue, clean(&fault.part)).why(clean(&fault.why)).fix("Change it, then try again.")
+}
+
+/// Reads what all hosts share; every fault at once.
+pub fn read(typed: &Typed, inventory: &Inventory) -> Result<Wanted, Faults> {
+    let mut faults = Vec::new();
+    let mut keep = |fault: Fault| faults.push(fault);
+    let shim = shim(typed).map_err(&mut keep).ok();
+    let allowed = typed.allowed_signers.clone().or_else(|| inventory.trust.allowed_signers.clone());
+    let allowed = match allowed {
+        Some(path) => files::read(&path, MAX_TRUST).map_err(&mut keep).ok(),
+        None => {
+            keep(Fault::new(Own::ConfigMissing, "nothing says whose signatures shall count").fix(
+                "Give --allowed-signers FILE, or write `trust: {allowed-signers: FILE}` in the inventory.",
+            ));
+            None
+        }
+    };
+    // A list of the inventory's own does not belong to another trust root.
+    let listed = inventory.trust.revoked_signers.clone().filter(|_| typed.allowed_signers.is_none());
+    let revoked = match typed.revoked_signers.clone().or(listed) {
+        Some(path) => files::read(&path, MAX_TRUST).map_err(&mut keep).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let profiles = profiles(typed, &mut keep);
+    let mut controllers = Vec::new();
+    for text in &typed.controller_keys {
+        match controller(text) {
+            Ok(key) => controllers.push(key),
+            Err(fault) => keep(fault),
+        }
+    }
+    let environment = environment(typed, &mut keep);
+    let drop_in = match typed.drop_in.as_deref().map(AccountName::new) {
+        Some(Ok(account)) => Some(DropIn { account }),
+        Some(Err(e)) => {
+            keep(of_spec(&e));
+            None
+        }
+        None => None,
+    };
+    let max_deadline = typed.max_deadline.map_or(MAX_DEADLINE, |s| u32::try_from(s).unwrap_or(u32::MAX));
+    Faults::check(faults)?;
+    let (Some(shim), Some(allowed_signers)) = (shim, allowed) else {
+        return Err(Fault::new(Own::Fault, "a specification was refused without a reason").into());
+    };
+    Ok(Wanted {
+        shim,
+        allowed_signers,
+        revoked_signers: revoked,
+        signers_needed: typed.signers_needed.or(inventory.trust.signers_needed).unwrap_or(1),
+        profiles,
+        controllers,
+        max_deadline,
+        epoch_max_step: typed.epoch_max_step.unwrap_or(EPOCH_MAX_STEP),
+        environment,
+        drop_in,
+    })
+}
+
+/// The shim that is named, or the one beside this program.
+pub fn shim(typed: &Typed) -> Result<ShimBinary, Fault> {
+    let path = match &typed.shim_binary {
+        Some(path) => path.clone(),
+        None => beside_us()?,
+    };
+    let bytes = files::read(&path, MAX_SHIM)?;
+    ShimBinary::new(bytes, typed.shim_sha256.as_deref()).map_err(|e| of_spec(&e).at(&path, 0))
+}
+
+fn beside_us() -> Result<PathBuf, Fault> {
+    let ours = std::env::current_exe().ok();
+    let beside = ours.as_deref().and_then(Path::parent).map(|p| p.join("muster-shim"));
+    let places = beside.into_iter().chain([PathBuf::from("/usr/bin/muster-shim")]);
+    places.into_iter().find(|p| p.is_file()).ok_or_else(|| {
+        Fault::new(Own::FileMissing, "no muster-shim beside this program and none in /usr/bin")
+            .fix("Give --shim-binary FILE, the one of the release for the hosts' architecture.")
+    })
+}
+
+fn profiles(typed: &Typed, keep: &mut dyn FnMut(Fault)) -> BTreeMap<ProfileName, u32> {
+    let mut out: BTreeMap<ProfileName, u32> = BTreeMap::new();
+    for folder in &typed.profiles {
+        match signed::read_all(folder) {
+            Err(more) => more.into_vec().into_iter().for_each(&mut *keep),
+            Ok(all) if all.is_empty() => {
+                let what = format!("{} holds nothing signed", folder.display());
+                keep(
+                    Fault::new(Own::SignedMissing, what).fix("Sign it first: hosts get its name and epoch."),
+                );
+            }
+            Ok(all) => {
+                for one in all {
+                    let least = out.entry(one.intent.profile().clone()).or_insert(one.intent.epoch());
+                    *least = (*least).min(one.intent.epoch());
+                }
+            }
+        }
+    }
+    for text in &typed.allow_profiles {
+        match profile_epoch("--allow-profile", text) {
+            Ok((name, epoch)) => {
+                out.insert(name, epoch);
+            }
+            Err(fault) => keep(fault),
+        }
+    }
+    out
+}
+
+/// `NAME=EPOCH`
+pub fn profile_epoch(option: &str, text: &str) -> Result<(ProfileName, u32), Fault> {
+    let parsed = text.split_once('=').and_then(|(name, epoch)| {
+        Some((ProfileName::new(name).ok()?, epoch.parse::<u32>().ok().filter(|e| *e > 0)?))
+    });
+    parsed.ok_or_else(|| {
+        Fault::new(Own::Usage, format!("{option} {:?} is not NAME=EPOCH", clean(text)))
+            .fix(format!("Write {option} tls-bootstrap=7."))
+    })
+}
+
+fn environment(typed: &Typed, keep: &mut dyn FnMut(Fault)) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    for text in &typed.env {
+        match text.split_once('=') {
+            Some((name, value)) => {
+                out.insert(name.to_owned(), value.to_owned());
+            }
+            None => keep(Fault::new(Own::Usage, "an --env has no `=`").fix("Write --env NAME=VALUE.")),
+        }
+    }
+    out
+}
+
+/// `FILE[;from=CIDR,…][;phases=a,b]`
+pub fn controller(text: &str) -> Result<ControllerKey, Fault> {
+    let mut parts = text.split(';');
+    let file = PathBuf::from(parts.next().unwrap_or_default());
+    let mut key = ControllerKey::new(public_line(&file)?);
+    for part in parts {
+        key = match part.split_once('=') {
+            Some(("from", list)) => {
+                let from = list.split(',').map(FromPattern::new).collect::<Result<Vec<_>, _>>();
+                from.and_then(|from| key.with_from(from)).map_err(|e| of_spec(&e))?
+            }
+            Some(("phases", list)) => {
+                let phases: Option<Vec<Phase>> = list.split(',').map(Phase::from_word).collect();
+                let phases = phases.ok_or_else(|| {
+                    Fault::new(Own::Usage, format!("--controller-key: {:?} are not phases", clean(list)))
+                        .fix("Use install, join, leave, uninstall, floor, joined by commas.")
+                })?;
+                key.with_phases(phases)
+            }
+            _ => {
+                let what = format!("--controller-key: {:?} is neither from= nor phases=", clean(part));
+                return Err(Fault::new(Own::Usage, what).fix("Write FILE[;from=CIDR,…][;phases=join,leave]."));
+            }
+        };
+    }
+    Ok(key)
+}
+
+/// The public key of a `.pub` file, or of the one beside a private key file.
+pub fn public_line(file: &Path) -> Result<PublicKeyLine, Fault> {
+    let is_public = file.extension().is_some_and(|e| e == "pub");
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".pub");
+    let public = if is_public { file.to_owned() } else { PathBuf::from(beside) };
+    let key = if public.exists() || is_public {
+        signer::read_public(&public)?
+    } else {
+        // The public half stands in front of the encrypted part.
+        let pem = zeroize::Zeroizing::new(files::read(file, MAX_TRUST)?);
+        let bad = |why: String| {
+            Fault::new(Own::KeyFile, "cannot read its public half").why(clean(&why)).at(file, 0)
+        };
+        let parsed = muster_ssh::KeyFile::parse(&pem).map_err(|e| bad(e.to_string()))?;
+        muster_signing::key::PublicKey::from_blob(parsed.public_blob()).map_err(|e| bad(e.to_string()))?
+    };
+    PublicKeyLine::parse(&key.line()).map_err(|e| of_spec(&e).at(file, 0))
+}
+
+/// The keys that the inventory logs in to a host's pool login with.
+pub fn controllers_of(
+    host: &Host,
+    inventory: &Inventory,
+    agent: Option<&Path>,
+) -> Result<Vec<ControllerKey>, Fault> {
+    let mut keys = Vec::new();
+    for identity in &host.ssh.identities {
+        let line = match identity {
+            Identity::File { key, .. } => public_line(key)?,
+            Identity::Agent(Some(which)) => {
+                let key = Agent::at(agent)?.find(which, None)?;
+                PublicKeyLine::parse(&key.public.line()).map_err(|e| of_spec(&e))?
+            }
+            // Any key of an agent's is not a key that somebody chose for this.
+            Identity::Agent(None) => continue,
+        };
+        keys.push(ControllerKey::new(line));
+    }
+    if keys.is_empty() {
+        return Err(Fault::new(
+            Own::ConfigMissing,
+            format!("nothing says which keys may open the pool login of {}", host.name),
+        )
+        .at(&inventory.file, host.line)
+        .fix("Give --controller-key FILE.pub, or name key files under `identities:`."));
+    }
+    Ok(keys)
+}
+
+impl Wanted {
+    /// For one host.
+    pub fn for_host(
+        &self,
+        host: &Host,
+        inventory: &Inventory,
+        agent: Option<&Path>,
+    ) -> Result<HostSpec, Faults> {
+        let controllers = match self.controllers.as_slice() {
+            [] => controllers_of(host, inventory, agent)?,
+            given => given.to_vec(),
+        };
+        let mut spec =
+            HostSpec::new(host.name.clone(), self.shim.clone(), self.allowed_signers.clone(), controllers);
+        spec.account = AccountName::new(&host.ssh.user).map_err(|e| of_spec(&e))?;
+        spec.pools = host.pools.iter().cloned().collect::<BTreeSet<_>>();
+        spec.revoked_signers.clone_from(&self.revoked_signers);
+        spec.signers_needed = self.signers_needed;
+        spec.profiles.clone_from(&self.profiles);
+        spec.max_deadline = self.max_deadline;
+        spec.epoch_max_step = self.epoch_max_step;
+        spec.environment.clone_from(&self.environment);
+        spec.drop_in.clone_from(&self.drop_in);
+        if host.envelope == 1 || self.drop_in.is_some() {
+            spec.envelope_one =
+                EnvelopeOne::Taken { on_disconnect: OnDisconnect::End, deadlines: BTreeMap::new() };
+        }
+        let faults = spec.check().err().unwrap_or_default();
+        let about = |f: &SpecFault| of_spec(f).hint(format!("this is about host {}", host.name));
+        Faults::check(faults.iter().map(about).collect())?;
+        Ok(spec)
+    }
+}
