@@ -2,7 +2,6 @@
 
 use super::read_inventory;
 use crate::args::host::{Add, AdminArgs, Host, Pace, Select, phase as args, provision};
-use crate::codes::Own;
 use crate::commands::host;
 use crate::commands::host::admin::Access;
 use crate::commands::host::provision::Form;
