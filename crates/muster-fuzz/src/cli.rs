@@ -38,6 +38,10 @@ pub fn inventory(input: &[u8]) -> Said {
         assert!(host.ssh.port != 0 && !host.ssh.user.is_empty() && !host.ssh.address.is_empty());
         assert!(!host.ssh.address.contains(['@', ' ', '/', '\0']) && !host.ssh.address.starts_with('-'));
         assert!(host.vars.iter().all(|v| is_carried(&v.name)));
+        for hop in inventory.route(host) {
+            assert!(muster_ssh::Address::parse(&hop.address).is_ok(), "{:?} is no address", hop.address);
+            hop.host_keys.iter().for_each(crate::operator::known);
+        }
         let one = Selection { names: vec![host.name.to_string()], ..Selection::default() };
         let chosen = choose(&inventory, &one).expect("a host that is there can be chosen");
         assert_eq!(chosen.len(), 1, "two hosts of one name");
@@ -94,6 +98,14 @@ pub fn script(input: &[u8]) -> Said {
         assert!(is_carried(&name) && line >= 1 && line <= lines, "{name:?} on line {line}");
         assert!(input.windows(name.len()).any(|w| w == name.as_bytes()), "{name:?} is not in the script");
     }
-    let lost = found.iter().any(|f| f.rule == Rule::Unreadable);
+    let is_lost = |found: &[shell::Finding]| found.iter().any(|f| f.rule == Rule::Unreadable);
+    let lost = is_lost(&found);
+    // A command that stands first is seen, whatever follows it.
+    let longer = shell::script(&[b"eval \"$MUSTER_ZZ\"\n", input].concat());
+    assert_eq!(is_lost(&longer), lost, "a command before it changes whether it can be read");
+    assert!(
+        lost || longer.iter().any(|f| f.rule == Rule::Eval && f.line == 1),
+        "an eval on line 1 is not seen"
+    );
     if lost { Said::Refused } else { Said::Accepted }
 }

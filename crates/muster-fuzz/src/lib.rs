@@ -17,7 +17,9 @@
 
 pub mod cli;
 pub mod envelope;
+pub mod host;
 pub mod intent;
+pub mod operator;
 pub mod params;
 pub mod peer;
 pub mod ssh;
@@ -67,23 +69,33 @@ targets! {
     host_certificate = peer::host_certificate;
     host_key_text = peer::host_key_text;
     intent = intent::intent;
-    known_hosts = peer::known_hosts;
     inventory = cli::inventory;
+    known_hosts = peer::known_hosts;
     krl = trust::krl;
     manifest = cli::manifest;
     names = text::names;
+    operator_host_key = operator::host_key;
     params_1 = params::one;
     params_2 = params::two;
+    pins = operator::pins;
     private_key = ssh::private_key;
     public_key = ssh::public_key;
     public_key_line = ssh::public_key_line;
     revoked_signers = trust::revoked_signers;
+    script = cli::script;
+    shim_answer = operator::shim_answer;
+    shim_decide = host::decide_for_nobody;
+    shim_floors = host::floors;
+    shim_kernel_lines = host::kernel_lines;
+    shim_run_record = host::run_record;
+    shim_toml = host::shim_toml;
+    shim_user_auth = host::user_auth;
     ssh_handshake = peer::handshake;
     ssh_key_file = peer::key_file;
-    script = cli::script;
     sshsig = ssh::sshsig;
     sshsig_blob = ssh::sshsig_blob;
     times = text::times;
+    yaml = operator::yaml;
 }
 
 /// Bytes that a message may take. A parameter pattern (1024) may be quoted whole; everything else

@@ -49,7 +49,7 @@ impl Peer {
 /// Fingerprints of the `publickey TYPE BASE64` lines (sshd_config(5), `ExposeAuthInfo`). One line
 /// that cannot be read makes all unknown: a policy that narrows by key must not see fewer keys
 /// than there were.
-fn keys(text: &[u8]) -> Vec<String> {
+pub fn keys(text: &[u8]) -> Vec<String> {
     let lines = text.split(|&b| b == b'\n').filter_map(|l| l.strip_prefix(b"publickey "));
     let all: Option<Vec<String>> = lines.map(fingerprint).collect();
     all.unwrap_or_default()

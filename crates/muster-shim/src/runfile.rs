@@ -49,7 +49,8 @@ impl RunRecord {
         Stat::of(self.shim.0).is_some_and(|s| s.start == self.shim.1 && s.state != 'Z')
     }
 
-    fn render(&self) -> String {
+    /// The text, which [`RunRecord::parse`] reads back to the same.
+    pub fn render(&self) -> String {
         let group = self.group.as_ref().map_or("-".to_owned(), |g| g.display().to_string());
         format!(
             "muster-run: 1\nrun: {}\nboot: {}\nshim: {} {}\ngroup: {group}\nphase: {}\nsince: {}\n",

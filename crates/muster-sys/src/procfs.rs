@@ -30,7 +30,8 @@ impl Stat {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    fn parse(text: &[u8]) -> Option<Self> {
+    /// Reads the one line of the file.
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(text);
         // The name stands in parentheses and may hold any byte, parentheses too.
         let (pid, rest) = text.split_once(" (")?;

@@ -39,7 +39,8 @@ impl Connection {
         })
     }
 
-    fn in_line(&self, line: &str) -> Option<u32> {
+    /// Its retransmissions, if a line of the table is about it.
+    pub fn in_line(&self, line: &str) -> Option<u32> {
         let mut words = line.split_ascii_whitespace().skip(1);
         let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
         let same = |shown: &str, end: (IpAddr, u16)| {

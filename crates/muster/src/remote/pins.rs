@@ -65,7 +65,8 @@ impl Pins {
         out
     }
 
-    fn parse(text: &str, file: &Path) -> Result<Self, Fault> {
+    /// Reads the file's text; `file` names it in messages.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, Fault> {
         let mut lines = Vec::new();
         for (n, line) in (1usize..).zip(text.lines()) {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -84,7 +85,8 @@ impl Pins {
         Ok(Self { lines })
     }
 
-    fn render(&self) -> String {
+    /// The text, which [`Pins::parse`] reads back to the same.
+    pub fn render(&self) -> String {
         let mut out = HEAD.to_owned();
         for l in &self.lines {
             out.push_str(&format!("{} {} {}\n", l.name, l.place, l.key.text()));
