@@ -3,6 +3,10 @@
 //!
 //! Each [`Sshd`] lives in a temporary directory of its own on a port of its own, on loopback, as the
 //! user who runs the test (root or not), and takes its sessions with it when it is dropped.
+//!
+//! `MUSTER_TEST_SSHD_ROOT` names the root file system of another Debian release (made by debootstrap
+//! with openssh-server, and with this machine's `/tmp` mounted on its `/tmp`), whose sshd is then run
+//! in place of this machine's: the whole suite against another version of OpenSSH. It needs root.
 #![allow(clippy::disallowed_methods, reason = "tests run the real programs")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot set up must fail, and say where")]
 
@@ -318,7 +322,7 @@ fn write_config(dir: &Path, setup: &Setup, port: u16, keys: &[KeyPair], authoriz
         if setup.listen.is_ipv6() { format!("[{}]", setup.listen) } else { setup.listen.to_string() };
     text.push_str(&format!(
         "ListenAddress {listen}:{port}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\n\
-         PermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no\n\
+         PermitRootLogin yes\nPasswordAuthentication no\nChallengeResponseAuthentication no\nUseDNS no\n\
          LogLevel VERBOSE\nMaxStartups 1000\nSubsystem sftp internal-sftp\n\
          SetEnv HOME={}\n",
         authorized.display(),
@@ -330,8 +334,19 @@ fn write_config(dir: &Path, setup: &Setup, port: u16, keys: &[KeyPair], authoriz
     path
 }
 
+fn sshd() -> Command {
+    match std::env::var_os("MUSTER_TEST_SSHD_ROOT") {
+        None => Command::new("/usr/sbin/sshd"),
+        Some(root) => {
+            let mut command = Command::new("/usr/sbin/chroot");
+            command.arg(root).arg("/usr/sbin/sshd");
+            command
+        }
+    }
+}
+
 fn spawn(config: &Path) -> Option<(Child, Arc<Mutex<String>>)> {
-    let mut child = Command::new("/usr/sbin/sshd")
+    let mut child = sshd()
         .args(["-D", "-e", "-f"])
         .arg(config)
         .stdin(Stdio::null())

@@ -56,18 +56,21 @@ async fn every_kind_of_key_from_a_file_and_from_an_agent() {
 #[tokio::test]
 async fn st13_rsa_never_signs_with_sha1() {
     require_sshd_or_skip!();
-    for (algorithm, works) in [("rsa-sha2-512", true), ("ssh-rsa", false)] {
-        let config = vec![format!("PubkeyAcceptedAlgorithms {algorithm}"), "LogLevel DEBUG2".to_owned()];
+    for algorithm in ["rsa-sha2-512", "rsa-sha2-256", "ssh-rsa"] {
+        // By its old name, which every version knows.
+        let config = vec![format!("PubkeyAcceptedKeyTypes {algorithm}"), "LogLevel DEBUG2".to_owned()];
         let sshd = Sshd::start_with(Setup { config, ..Setup::default() });
         let key = KeyPair::generate(sshd.dir(), "rsa", "rsa-3072");
         sshd.authorize(&format!("{}\n", key.public()));
-        if works {
-            gets_in(&sshd, key.identity()).await;
-        } else {
-            let hop = sshd.hop_with("host", sshd.trust()).identity(key.identity());
-            refusal(&connect(hop).await.unwrap_err());
+        let hop = sshd.hop_with("host", sshd.trust()).identity(key.identity());
+        match (algorithm, connect(hop).await) {
+            ("rsa-sha2-512" | "rsa-sha2-256", Ok(_)) => {
+                assert!(sshd.wait_log(&format!("public key {algorithm}")), "{}", sshd.log());
+            }
+            // Before 9.6 sshd says that it takes every algorithm, so that ours is the wrong guess.
+            ("rsa-sha2-256" | "ssh-rsa", Err(error)) => drop(refusal(&error).to_vec()),
+            (_, result) => panic!("{algorithm}: {result:?}"),
         }
-        assert!(sshd.log().contains("public key rsa-sha2-512"), "{}", sshd.log());
         assert!(!sshd.log().contains("public key ssh-rsa"), "{}", sshd.log());
     }
 }
@@ -209,7 +212,7 @@ async fn st10_a_refusal_lists_every_identity_and_why() {
         assert!(tried.why.contains(why), "{tried}");
     }
     let Cause::AuthRefused { methods, user: who, .. } = error.cause() else { panic!() };
-    assert_eq!((methods.as_slice(), who.as_str()), (&["publickey".to_owned()][..], user().as_str()));
+    assert!(methods.iter().any(|m| m == "publickey") && *who == user(), "{error}");
     assert_eq!(sshd.log().matches("Connection from").count(), 1, "a refusal is not tried again");
 
     let error = connect(sshd.hop_with("host", sshd.trust())).await.unwrap_err();

@@ -56,6 +56,8 @@ async fn each_kind_of_key_can_be_pinned_and_only_it_is_asked_for() {
         let connection = works(&sshd, HostTrust::parse(&pinned.public()).unwrap()).await;
         assert_eq!(connection.report().fingerprint, pinned.fingerprint(), "{kind}");
         assert_eq!(connection.report().basis, Basis::PinnedKey);
+        let line = connection.report().key_line().unwrap();
+        assert!(pinned.public().starts_with(&line), "{line}");
         assert_eq!(connections(&sshd), 1, "{kind}: one handshake is enough when the kind is known");
         assert!(connection.report().algorithms.strict, "this sshd has strict key exchange");
     }
@@ -346,6 +348,19 @@ async fn pin_and_authority_together_take_either() {
         HostTrust::builder().authority(authority).key(&plain.host_key().public()).unwrap().build().unwrap();
     assert!(matches!(works(&c.sshd, trust.clone()).await.report().basis, Basis::Certificate { .. }));
     assert_eq!(works(&plain, trust).await.report().basis, Basis::PinnedKey);
+    // A pinned key stays one when it comes in a certificate that nobody here vouches for.
+    let expired = certified("ed25519", "ed25519", &["-h", "-n", "edge-1", "-V", "-2h:-1h"]);
+    let authority = Authority::new(&c.ca.public(), ["edge-1"]).unwrap();
+    let key = expired.sshd.host_key();
+    let trust = HostTrust::builder().authority(authority).key(&key.public()).unwrap();
+    let connection = works(&expired.sshd, trust.clone().build().unwrap()).await;
+    assert_eq!(connection.report().basis, Basis::PinnedKey);
+    assert!(connection.report().key_line().is_none(), "what came was a certificate");
+    // Unless it is revoked.
+    let expired = certified("ed25519", "ed25519", &["-h", "-n", "edge-1", "-V", "-2h:-1h"]);
+    let key = expired.sshd.host_key();
+    let trust = trust.key(&key.public()).unwrap().revoke(key.fingerprint()).build().unwrap();
+    assert_eq!(refused(&expired.sshd, trust).await.code(), "host-key-refused");
 }
 
 #[tokio::test]
