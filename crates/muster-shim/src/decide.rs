@@ -89,7 +89,7 @@ fn one(ground: &Ground<'_>, input: &[u8], facts: &mut Facts) -> Result<Asked, Re
             _ => Refusal::new(Reason::EnvelopeOneOff, ""),
         });
     }
-    let signed = match envelope?.request()? {
+    let mut signed = match envelope?.request()? {
         v1::Request::Probe => return Ok(Asked::Probe(Version::One)),
         v1::Request::Signed(signed) => signed,
     };
@@ -107,7 +107,7 @@ fn one(ground: &Ground<'_>, input: &[u8], facts: &mut Facts) -> Result<Asked, Re
         revoked: trust.revoked.as_ref(),
         now: ground.now,
     };
-    let (script, verified) = VerifiedScript::by_signature(&signed.script, &check)?;
+    let (script, verified) = VerifiedScript::by_signature(std::mem::take(&mut signed.script), &check)?;
     facts.signers = vec![named(&verified)];
     facts.script = Some(script.digest());
     clock::check(ground.now, ground.build, UtcTime::from_unix(0))?;

@@ -29,8 +29,10 @@ fn digest(file: &Sealed) -> Result<[u8; 32], Refusal> {
 impl VerifiedScript {
     /// By a signature over the script itself (envelope 1). `check.message` is not looked at: what
     /// is verified is what was sealed.
-    pub fn by_signature(script: &[u8], check: &Check<'_>) -> Result<(Self, Verified), Refusal> {
-        let file = sealed(script)?;
+    pub fn by_signature(script: Vec<u8>, check: &Check<'_>) -> Result<(Self, Verified), Refusal> {
+        let file = sealed(&script)?;
+        // From here on only the sealed bytes count; a second copy would only be memory.
+        drop(script);
         let message = file.bytes().map_err(|e| Refusal::new(Reason::InternalFault, e.line()))?;
         let verified = verify(&Check { message: &message, ..*check })?;
         Ok((Self { digest: digest(&file)?, file }, verified))

@@ -4,6 +4,7 @@
 //! hierarchies; where there is no v2 hierarchy that we may write, the caller goes on without.
 
 use crate::SysError;
+use crate::procfs::{numbers, small};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -24,10 +25,21 @@ pub struct Cgroup {
 impl Cgroup {
     /// Makes `muster-run-<run>` under the group that this process is in.
     pub fn make(run: &str) -> Result<Self, SysError> {
-        let path = own()?.join(format!("{PREFIX}{run}"));
-        rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755))
-            .map_err(|e| SysError::at("make the group", &path, e))?;
-        Ok(Self { path })
+        let own = own_path()?;
+        let make = |at: &Path| {
+            let path = at.join(format!("{PREFIX}{run}"));
+            match rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)) {
+                Ok(()) => Ok(Self { path }),
+                Err(e) => Err(SysError::at("make the group", &path, e)),
+            }
+        };
+        // Where systemd mounts it, before the whole mount table is read. A part of the hierarchy
+        // that is mounted there has no folder of our path.
+        let usual = USUAL.iter().map(Path::new).find(|p| is_v2(p));
+        match usual.map(|point| make(&point.join(&own))) {
+            Some(Ok(group)) => Ok(group),
+            _ => make(&mounted(&own)?),
+        }
     }
 
     /// Takes up a group again that [`Cgroup::make`] made for `run`, from its recorded path.
@@ -99,8 +111,8 @@ fn groups_below(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn collect(dir: &Path, out: &mut Vec<i32>, depth: usize) {
-    if let Ok(text) = fs::read_to_string(dir.join("cgroup.procs")) {
-        out.extend(text.split_ascii_whitespace().filter_map(|w| w.parse::<i32>().ok()));
+    if let Ok(text) = small(dir.join("cgroup.procs")) {
+        out.extend(numbers(&text));
     }
     if depth < MAX_DEPTH {
         for d in groups_below(dir) {
@@ -120,26 +132,46 @@ fn remove_below(dir: &Path, depth: usize) {
     }
 }
 
-/// The folder of the v2 group that this process is in.
-fn own() -> Result<PathBuf, SysError> {
-    let none = |what: &str| SysError::new("find this process's v2 control group", io::Error::other(what));
-    let mounts = fs::read_to_string("/proc/self/mountinfo")
-        .map_err(|e| SysError::at("read", "/proc/self/mountinfo", e))?;
-    let groups =
-        fs::read_to_string("/proc/self/cgroup").map_err(|e| SysError::at("read", "/proc/self/cgroup", e))?;
-    let (point, root) = v2_mount(&mounts).ok_or_else(|| none("no cgroup2 file system is mounted"))?;
-    let path = groups.lines().find_map(|l| l.strip_prefix("0::")).ok_or_else(|| none("not in a v2 group"))?;
-    let below =
-        Path::new(path).strip_prefix(&root).map_err(|_| none("our group lies outside the mounted part"))?;
+/// Where the v2 hierarchy is, with and without v1 controllers beside it.
+const USUAL: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+/// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
+const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
+
+fn is_v2(dir: &Path) -> bool {
+    rustix::fs::statfs(dir).is_ok_and(|s| u64::try_from(s.f_type) == Ok(CGROUP2_SUPER_MAGIC))
+}
+
+fn none(what: &str) -> SysError {
+    SysError::new("find this process's v2 control group", io::Error::other(what.to_owned()))
+}
+
+/// Our v2 group, relative to the root of the hierarchy.
+fn own_path() -> Result<PathBuf, SysError> {
+    let groups = small("/proc/self/cgroup").map_err(|e| SysError::at("read", "/proc/self/cgroup", e))?;
+    let text = String::from_utf8_lossy(&groups);
+    let path = text.lines().find_map(|l| l.strip_prefix("0::/")).ok_or_else(|| none("not in a v2 group"))?;
+    let below = Path::new(path);
     if below.components().any(|c| !matches!(c, Component::Normal(_))) {
         return Err(none("our group lies outside the mounted part"));
     }
+    Ok(below.to_owned())
+}
+
+/// The folder of our group by the mount table, which may show a part of the hierarchy only.
+fn mounted(own: &Path) -> Result<PathBuf, SysError> {
+    let mounts =
+        small("/proc/self/mountinfo").map_err(|e| SysError::at("read", "/proc/self/mountinfo", e))?;
+    let (point, root) = v2_mount(&String::from_utf8_lossy(&mounts))
+        .ok_or_else(|| none("no cgroup2 file system is mounted"))?;
+    let full = Path::new("/").join(own);
+    let below = full.strip_prefix(&root).map_err(|_| none("our group lies outside the mounted part"))?;
     Ok(point.join(below))
 }
 
 /// Which hierarchies there are: `v2`, `hybrid`, `v1` or `none`, for a person to read.
 pub fn layout() -> &'static str {
-    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return "none" };
+    let Ok(mounts) = small("/proc/self/mountinfo") else { return "none" };
+    let mounts = String::from_utf8_lossy(&mounts);
     let has = |fs: &str| mounts.lines().any(|l| l.contains(&format!(" - {fs} ")));
     match (has("cgroup2"), has("cgroup")) {
         (true, false) => "v2",

@@ -59,7 +59,7 @@ impl Sealed {
     /// Hands the content, read from the descriptor, to `sink` piece by piece.
     pub fn read_through(&self, mut sink: impl FnMut(&[u8])) -> Result<(), SysError> {
         let mut at = 0u64;
-        let mut buf = [0u8; 16 * 1024];
+        let mut buf = [0u8; 4096];
         loop {
             match rustix::io::pread(&self.fd, &mut buf, at) {
                 Ok(0) => break,

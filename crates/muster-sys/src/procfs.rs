@@ -2,10 +2,21 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
+use std::path::Path;
 
 /// The environment of a process that is read when searching it, at most.
 const ENVIRON_MAX: u64 = 8 << 20;
+/// A small file that is read, at most: lists of processes grow with the run.
+const SMALL_MAX: u64 = 64 << 20;
+
+/// The text of a small file of a kernel's file system, which says that it is 0 bytes long: one
+/// read of a page is enough for most, and the standard library would begin with 32 bytes.
+pub(crate) fn small(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(4096);
+    fs::File::open(path)?.take(SMALL_MAX).read_to_end(&mut out)?;
+    Ok(out)
+}
 
 /// One process, from `/proc/PID/stat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +38,7 @@ pub struct Stat {
 impl Stat {
     /// Reads it; `None` when there is no such process.
     pub fn of(pid: i32) -> Option<Self> {
-        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&small(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Reads the one line of the file.
@@ -64,15 +75,19 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut out = Vec::new();
     for t in tasks.flatten() {
-        let text = fs::read_to_string(t.path().join("children"));
-        match text {
-            Ok(text) => out.extend(text.split_ascii_whitespace().filter_map(|w| w.parse::<i32>().ok())),
+        match small(t.path().join("children")) {
+            Ok(text) => out.extend(numbers(&text)),
             // A thread that ended meanwhile has no children; a kernel without the file never has.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && t.path().exists() => return None,
             Err(_) => {}
         }
     }
     Some(out)
+}
+
+/// The numbers in a list of process ids.
+pub(crate) fn numbers(text: &[u8]) -> impl Iterator<Item = i32> {
+    text.split(u8::is_ascii_whitespace).filter_map(|w| std::str::from_utf8(w).ok()?.parse().ok())
 }
 
 /// Living and dead (zombie) descendants of `root`, not `root` itself. A snapshot of things that

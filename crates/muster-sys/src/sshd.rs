@@ -77,14 +77,18 @@ fn fsuid_now() -> u32 {
 pub fn ancestor() -> Option<OwnedFd> {
     let mut at = Stat::of(crate::system::pid())?;
     for _ in 0..MAX_ANCESTORS {
-        let pid = Pid::from_raw(at.ppid).filter(|_| at.ppid > 1)?;
-        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        // Looked at after the handle was taken: both are of the process that was our ancestor,
-        // or the handle is of a process that is gone, which is what it then says.
-        let up = Stat::of(at.ppid)?;
-        let program = std::fs::metadata(format!("/proc/{}/exe", up.pid)).ok();
-        if up.comm.starts_with("sshd") && program.is_some_and(|m| m.uid() == 0) {
-            return Some(handle);
+        let up = Stat::of(at.ppid).filter(|_| at.ppid > 1)?;
+        if up.comm.starts_with("sshd") {
+            let handle = rustix::process::pidfd_open(Pid::from_raw(up.pid)?, PidfdFlags::empty()).ok()?;
+            let program = std::fs::metadata(format!("/proc/{}/exe", up.pid)).ok();
+            // The same process before and after the handle was taken, so the handle is of it; if
+            // it is gone by now, there is nobody to watch for.
+            if Stat::of(up.pid)?.start != up.start {
+                return None;
+            }
+            if program.is_some_and(|m| m.uid() == 0) {
+                return Some(handle);
+            }
         }
         at = up;
     }
