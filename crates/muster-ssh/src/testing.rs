@@ -306,6 +306,17 @@ impl Drop for Sshd {
     }
 }
 
+/// Whether the sshd under test knows a line of configuration.
+pub fn knows(line: &str) -> bool {
+    let dir = TempDir::with_prefix("muster-sshd-").expect("a temporary directory");
+    let key = KeyPair::generate(dir.path(), "host", "ed25519");
+    let config = dir.path().join("config");
+    std::fs::write(&config, format!("{line}\nHostKey {}\n", key.path.display()))
+        .expect("a config is written");
+    let out = sshd().arg("-t").arg("-f").arg(&config).stdin(Stdio::null()).output().expect("sshd runs");
+    out.status.success()
+}
+
 /// A port that is free on an address, now.
 pub fn free_port(listen: IpAddr) -> u16 {
     let listener = TcpListener::bind((listen, 0)).expect("a free port");

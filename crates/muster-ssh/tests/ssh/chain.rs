@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::net::{IpAddr, Ipv6Addr};
 
-use muster_ssh::testing::{KeyPair, Setup, Sshd, client, free_port, signal_pid};
+use muster_ssh::testing::{KeyPair, Setup, Sshd, client, free_port, knows, signal_pid};
 use muster_ssh::{
     Address, Cause, Exec, Family, Fault, Hop, HostTrust, Keepalive, Limits, Retry, Route, Stage, Status,
     Timing, require_sshd_or_skip,
@@ -323,18 +323,32 @@ async fn st11_a_flake_is_tried_again_and_a_refusal_is_not() {
 #[tokio::test]
 async fn st1_no_connection_is_ever_opened_without_a_login() {
     require_sshd_or_skip!();
-    let (a, b) = (Sshd::start(), Sshd::start());
-    for _ in 0..20 {
+    // An sshd that shuts out, for five minutes, whoever connects and does not log in.
+    let harsh = "PerSourcePenalties noauth:300 min:0s";
+    let (config, times) = if knows(harsh) { (vec![harsh.to_owned()], 200) } else { (Vec::new(), 20) };
+    let (a, b) = (
+        Sshd::start_with(Setup { config: config.clone(), ..Setup::default() }),
+        Sshd::start_with(Setup { config, ..Setup::default() }),
+    );
+    for _ in 0..times {
         let client = client();
         let connection = client.connect(&Route::via(vec![hop(&a, "a")], hop(&b, "b"))).await.unwrap();
         connection.exec("true", b"", Limits::default()).await.unwrap();
     }
     for sshd in [&a, &b] {
         let log = sshd.log();
-        assert_eq!(log.matches("Connection from").count(), 20);
-        assert_eq!(log.matches("Accepted publickey").count(), 20);
+        assert_eq!(log.matches("Connection from").count(), times);
+        assert_eq!(log.matches("Accepted publickey").count(), times);
         let unfinished = log.lines().filter(|l| l.contains("[preauth]") && !l.starts_with("Postponed"));
         assert_eq!(unfinished.count(), 0, "{log}");
+    }
+    if times == 200 {
+        // What a probe would have done.
+        drop(std::net::TcpStream::connect(("127.0.0.1", a.port())).unwrap());
+        assert!(a.wait_log("penalty"), "{}", a.log());
+        let error = client().connect(&Route::direct(hop(&a, "a"))).await.unwrap_err();
+        let Cause::DroppedBeforeBanner { said: Some(said) } = error.cause() else { panic!("{error}") };
+        assert!(said.contains("Not allowed at this time"), "{said}");
     }
 }
 

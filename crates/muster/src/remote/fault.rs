@@ -16,9 +16,10 @@ pub fn code(cause: &Cause) -> Own {
         Cause::Unreachable { .. } | Cause::Lost { .. } => Own::ConnectUnreachable,
         Cause::DroppedBeforeBanner { .. } => Own::ConnectDropped,
         Cause::Deadline { .. } => Own::ConnectDeadline,
-        Cause::HostKeyChanged { .. } | Cause::HostKeyRefused { .. } | Cause::HostCertificateRefused(_) => {
-            Own::HostKeyChanged
-        }
+        Cause::HostKeyChanged { .. }
+        | Cause::HostKeyKindGone { .. }
+        | Cause::HostKeyRefused { .. }
+        | Cause::HostCertificateRefused(_) => Own::HostKeyChanged,
         Cause::AuthRefused { .. } => Own::AuthRefused,
         _ => Own::SshProtocol,
     }
