@@ -188,8 +188,8 @@ fn watch(
     let mut silence = Silence::of(stage.peer.connection);
     let mut heed = true;
     loop {
-        let tick = TICK.into();
-        let gone = match watch.next(heed, if heed && silence.connection.is_some() { tick } else { None }) {
+        let tick = silence.connection.filter(|_| heed).map(|_| silence.pause);
+        let gone = match watch.next(heed, tick) {
             Err(e) => return Over::Fault(e.line()),
             Ok(Event::ChildEnded { gone }) => return Over::Ended { gone },
             Ok(Event::Deadline) => return Over::Deadline,
@@ -264,16 +264,20 @@ fn finish(run: &Run<'_>, tree: &mut Tree, over: Over) -> Summary {
 struct Silence {
     connection: Option<Connection>,
     since: Option<Duration>,
+    /// Until the next look. The table of a host with very many connections takes long to read.
+    pause: Duration,
 }
 
 impl Silence {
     fn of(connection: Option<Connection>) -> Self {
         // A connection that the kernel does not show says nothing, now or later.
-        Self { connection: connection.filter(|c| c.unanswered().is_some()), since: None }
+        Self { connection: connection.filter(|c| c.unanswered().is_some()), since: None, pause: TICK }
     }
 
     fn too_long(&mut self, now: Duration) -> bool {
-        match self.connection.and_then(|c| c.unanswered()) {
+        let unanswered = self.connection.and_then(|c| c.unanswered());
+        self.pause = ((since_boot().saturating_sub(now)) * 50).clamp(TICK, 5 * TICK);
+        match unanswered {
             Some(n) if n > 0 => now.saturating_sub(*self.since.get_or_insert(now)) >= SILENCE,
             _ => {
                 self.since = None;
@@ -330,8 +334,8 @@ mod tests {
 
     #[test]
     fn silence_is_counted_without_a_break() {
-        let mut s = Silence { connection: None, since: None };
-        assert!(!s.too_long(Duration::from_secs(100)));
-        assert_eq!(s.since, None);
+        let mut s = Silence::of(None);
+        assert!(!s.too_long(since_boot()));
+        assert_eq!((s.since, s.pause), (None, TICK));
     }
 }
