@@ -15,7 +15,7 @@ use crate::process::run;
 pub struct Binaries {
     /// `muster-shim` as it ships: static, profile `shim`.
     pub shim: PathBuf,
-    /// `muster-shim` linked dynamically, profile `dev`: for the tests that preload libfaketime.
+    /// `muster-shim` linked dynamically and asking libc for the time, profile `dev`: libfaketime can stand in its way.
     pub shim_dynamic: PathBuf,
     /// The `muster` command line, profile `dev`.
     pub muster: PathBuf,
@@ -43,21 +43,18 @@ fn build() -> Result<Binaries> {
         Some(path) => path,
         None => static_shim(&workspace, &target)?,
     };
-    let dev = target.join("debug");
-    let (shim_dynamic, muster) = (given("MUSTER_SHIM_DYNAMIC_BIN"), given("MUSTER_BIN"));
-    if shim_dynamic.is_none() || muster.is_none() {
-        cargo(
-            &workspace,
-            &target,
-            &["build", "--package", "muster", "--package", "muster-shim", "--bins"],
-            "",
-        )?;
-    }
-    let all = Binaries {
-        shim,
-        shim_dynamic: shim_dynamic.unwrap_or_else(|| dev.join("muster-shim")),
-        muster: muster.unwrap_or_else(|| dev.join("muster")),
+    let shim_dynamic = match given("MUSTER_SHIM_DYNAMIC_BIN") {
+        Some(path) => path,
+        None => dynamic_shim(&workspace, &target)?,
     };
+    let muster = match given("MUSTER_BIN") {
+        Some(path) => path,
+        None => {
+            cargo(&workspace, &target, &["build", "--package", "muster", "--bin", "muster"], "")?;
+            target.join("debug/muster")
+        }
+    };
+    let all = Binaries { shim, shim_dynamic, muster };
     for path in [&all.shim, &all.shim_dynamic, &all.muster] {
         if !path.is_file() {
             bail!("{} was not built", path.display());
@@ -85,6 +82,18 @@ pub(crate) fn static_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
     ];
     cargo(workspace, &dir, &args, "-C target-feature=+crt-static")?;
     Ok(dir.join(&triple).join("shim/muster-shim"))
+}
+
+/// The flag makes rustix call libc; as shipped it asks the kernel by itself, which no preloaded library sees.
+fn dynamic_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
+    let dir = target.join("libc-calls");
+    cargo(
+        workspace,
+        &dir,
+        &["build", "--package", "muster-shim", "--bin", "muster-shim"],
+        "--cfg=rustix_use_libc",
+    )?;
+    Ok(dir.join("debug/muster-shim"))
 }
 
 fn cargo(workspace: &Path, target: &Path, args: &[&str], rustflags: &str) -> Result<()> {

@@ -7,6 +7,14 @@ use anyhow::{Context, Result, bail};
 use crate::cgroup;
 use crate::node::{Node, ip};
 
+/// Where a program is kept while a wrapper stands in its place; under its own name, which it may look at.
+const TRUE_PLACE: &str = "/usr/lib/true-clock";
+
+fn true_place(program: &str) -> Result<String> {
+    let name = program.rsplit('/').next().filter(|n| !n.is_empty()).context("a program's path")?;
+    Ok(format!("{TRUE_PLACE}/{name}"))
+}
+
 impl Node {
     /// Pulls the cable: nothing arrives any more in either direction, and neither side is told.
     pub fn cut_link(&self) -> Result<()> {
@@ -62,26 +70,33 @@ impl Node {
         Ok(())
     }
 
-    /// Makes one program see another time (`+1y`, `-400d`, as faketime(1) takes them), by a wrapper at its path.
+    /// Makes a program see another time (`+1y`, `-400d`, as faketime(1) takes them), by a wrapper at its path. One offset per
+    /// node at a time.
     ///
-    /// The program must be linked dynamically: libfaketime is preloaded. [`Node::true_clock`] undoes it.
+    /// The program must be linked dynamically and ask libc for the time ([`crate::Binaries::shim_dynamic`]): libfaketime is preloaded. [`Node::true_clock`] undoes it.
     pub fn skew_clock(&self, program: &str, offset: &str) -> Result<()> {
         let plain = offset.bytes().all(|b| b.is_ascii_alphanumeric() || b"+- :.@".contains(&b));
         if !plain {
             bail!("offset {offset:?} is not for faketime(1)");
         }
-        let real = format!("{program}.real");
+        let real = true_place(program)?;
         if self.exec(&["test", "-e", &real])?.ok() {
             bail!("the clock of {program} is skewed already");
         }
-        self.exec(&["mv", "--", program, &real])?.check()?;
-        let wrapper = format!("#!/bin/sh\nexec /usr/bin/faketime -f '{offset}' '{real}' \"$@\"\n");
+        self.exec(&["install", "-d", "-m", "0755", TRUE_PLACE])?.check()?;
+        self.exec(&["mv", "-T", "--", program, &real])?.check()?;
+        // The offset is in a file, since a program may drop its environment before it first asks for the time.
+        self.put("/etc/faketimerc", format!("{offset}\n").as_bytes(), 0o644)?;
+        let wrapper = format!(
+            "#!/bin/sh\nexport LD_PRELOAD='/usr/$LIB/faketime/libfaketime.so.1' DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1\n\
+             exec '{real}' \"$@\"\n"
+        );
         self.put(program, wrapper.as_bytes(), 0o755)
     }
 
     /// Gives the program the true time again.
     pub fn true_clock(&self, program: &str) -> Result<()> {
-        self.exec(&["mv", "-fT", "--", &format!("{program}.real"), program])?.check()?;
+        self.exec(&["mv", "-fT", "--", &true_place(program)?, program])?.check()?;
         Ok(())
     }
 

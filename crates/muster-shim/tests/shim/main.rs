@@ -14,5 +14,4 @@ mod records;
 #[path = "../dropin/rows.rs"]
 mod rows;
 mod run;
-mod sudo;
 mod world;

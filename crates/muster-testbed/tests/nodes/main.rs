@@ -2,7 +2,11 @@
 #![allow(clippy::disallowed_methods, reason = "tests spawn ssh and read the clock")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod dropin;
+mod faults;
 mod heartbeat;
+mod host;
+mod intents;
 mod keepalive;
 mod run_cgroup;
 mod skeleton;
