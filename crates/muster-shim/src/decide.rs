@@ -112,7 +112,7 @@ fn one(ground: &Ground<'_>, input: &[u8], facts: &mut Facts) -> Result<Asked, Re
     facts.script = Some(script.digest());
     clock::check(ground.now, ground.build, UtcTime::from_unix(0))?;
     let params = signed.params()?;
-    facts.params = names(&params);
+    facts.name_params(params.iter().map(|(name, _)| name.as_str()));
     Ok(Asked::Run(Box::new(Order {
         phase: signed.phase,
         script: Some(script),
@@ -163,7 +163,7 @@ fn two(ground: &Ground<'_>, input: &[u8], facts: &mut Facts) -> Result<Asked, Re
     facts.script = script.as_ref().map(VerifiedScript::digest);
     here_and_now(ground, policy, &signed, facts)?;
     let params = signed.params()?;
-    facts.params = names(&params);
+    facts.name_params(params.iter().map(|(name, _)| name.as_str()));
     let environment = intent.check_params(&params)?;
     Ok(Asked::Run(Box::new(Order {
         phase: signed.phase,
@@ -207,8 +207,4 @@ fn learn(facts: &mut Facts, signed: &v2::Signed) {
     facts.intent = Some(*intent.digest());
     facts.profile = Some(intent.profile().to_string());
     facts.epoch = Some(intent.epoch());
-}
-
-fn names(params: &[Param]) -> Vec<String> {
-    params.iter().map(|(name, _)| name.clone()).collect()
 }

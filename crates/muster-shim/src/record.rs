@@ -98,8 +98,31 @@ pub struct Facts {
     pub phase: Option<Phase>,
     /// The target line that matched.
     pub target: Option<String>,
-    /// Names of the parameters.
+    /// Names of the parameters, as [`Facts::name_params`] takes them.
     pub params: Vec<String>,
+}
+
+/// Names of parameters that a record has, at most.
+const MAX_NAMES: usize = 128;
+/// Longest such name, in bytes. On envelope 1 names have no bound of their own, and a record that
+/// is too long for the journal would be a way not to be recorded.
+const MAX_NAME: usize = 128;
+
+impl Facts {
+    /// Takes the names: the first 128, long ones cut, and how many more there were.
+    pub fn name_params<'n>(&mut self, names: impl ExactSizeIterator<Item = &'n str>) {
+        let more = names.len().saturating_sub(MAX_NAMES);
+        self.params = names
+            .take(MAX_NAMES)
+            .map(|n| match n.get(..MAX_NAME) {
+                Some(head) if n.len() > MAX_NAME => format!("{head}..."),
+                _ => n.to_owned(),
+            })
+            .collect();
+        if more > 0 {
+            self.params.push(format!("+{more}"));
+        }
+    }
 }
 
 /// What happened.

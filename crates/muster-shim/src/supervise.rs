@@ -15,8 +15,8 @@ use muster_sys::clock::since_boot;
 use muster_sys::signals::{self, EndingSignals};
 use muster_sys::tcp::Connection;
 use muster_sys::tree::{Tree, become_subreaper};
-use muster_sys::watch::{Deadline, Event, Gone, Watch, standard_streams};
-use rustix::fd::AsFd;
+use muster_sys::watch::{Deadline, Event, Gone, Guard, Watch, standard_streams};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::time::Duration;
@@ -30,6 +30,8 @@ const GRACE: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(30);
 /// How often the connection's retransmissions are looked at.
 const TICK: Duration = Duration::from_secs(1);
+/// How often the output of a run whose peer is gone is emptied.
+const DRAIN: Duration = Duration::from_millis(20);
 /// How long the kernel may repeat itself to the peer without an answer.
 const SILENCE: Duration = Duration::from_secs(15);
 
@@ -186,15 +188,26 @@ fn watch(
     let sshd = stage.sshd.as_ref().map(AsFd::as_fd);
     let watch = Watch { child: child.pidfd(), streams: &streams, sshd, signals, deadline };
     let mut silence = Silence::of(stage.peer.connection);
+    let mut output = Output::of(run.on_disconnect, &streams);
     let mut heed = true;
     loop {
-        let tick = TICK.into();
-        let gone = match watch.next(heed, if heed && silence.connection.is_some() { tick } else { None }) {
+        let quiet = silence.connection.is_none() && output.guards.is_empty();
+        let tick = match (heed, quiet) {
+            (true, false) => Some(silence.pause),
+            (false, _) if !output.guards.is_empty() => Some(DRAIN),
+            _ => None,
+        };
+        let gone = match watch.next(heed, tick) {
             Err(e) => return Over::Fault(e.line()),
             Ok(Event::ChildEnded { gone }) => return Over::Ended { gone },
             Ok(Event::Deadline) => return Over::Deadline,
             Ok(Event::PeerGone(g)) => g,
+            Ok(Event::Tick) if !heed => {
+                output.drain();
+                continue;
+            }
             Ok(Event::Tick) if silence.too_long(since_boot()) => Gone::Silence,
+            Ok(Event::Tick) if output.stalled(since_boot()) => Gone::Stream,
             Ok(Event::Tick) => continue,
         };
         match (gone, run.on_disconnect) {
@@ -260,20 +273,57 @@ fn finish(run: &Run<'_>, tree: &mut Tree, over: Over) -> Summary {
     s
 }
 
+/// The output of a run that may outlive its peer. Without a reading end of ours, a script that
+/// prints after the peer went would die of SIGPIPE; with one, somebody has to empty the pipe.
+struct Output {
+    guards: Vec<Guard>,
+    queued: u64,
+    since: Option<Duration>,
+}
+
+impl Output {
+    fn of(on_disconnect: OnDisconnect, streams: &[BorrowedFd<'_>]) -> Self {
+        let guards = match on_disconnect {
+            OnDisconnect::Finish => streams.iter().filter_map(|s| Guard::on(*s)).collect(),
+            OnDisconnect::End => Vec::new(),
+        };
+        Self { guards, queued: 0, since: None }
+    }
+
+    /// Whether nobody has taken anything of what is there for too long. Our own reading end hides
+    /// from poll that the other one is closed, so this is how it shows on a connection that lives.
+    fn stalled(&mut self, now: Duration) -> bool {
+        let queued = self.guards.iter().map(Guard::queued).sum();
+        if queued == 0 || queued != self.queued {
+            (self.queued, self.since) = (queued, None);
+            return false;
+        }
+        now.saturating_sub(*self.since.get_or_insert(now)) >= SILENCE
+    }
+
+    fn drain(&self) {
+        self.guards.iter().for_each(Guard::drain);
+    }
+}
+
 /// How long the connection has gone without an answer.
 struct Silence {
     connection: Option<Connection>,
     since: Option<Duration>,
+    /// Until the next look. The table of a host with very many connections takes long to read.
+    pause: Duration,
 }
 
 impl Silence {
     fn of(connection: Option<Connection>) -> Self {
         // A connection that the kernel does not show says nothing, now or later.
-        Self { connection: connection.filter(|c| c.unanswered().is_some()), since: None }
+        Self { connection: connection.filter(|c| c.unanswered().is_some()), since: None, pause: TICK }
     }
 
     fn too_long(&mut self, now: Duration) -> bool {
-        match self.connection.and_then(|c| c.unanswered()) {
+        let unanswered = self.connection.and_then(|c| c.unanswered());
+        self.pause = ((since_boot().saturating_sub(now)) * 50).clamp(TICK, 5 * TICK);
+        match unanswered {
             Some(n) if n > 0 => now.saturating_sub(*self.since.get_or_insert(now)) >= SILENCE,
             _ => {
                 self.since = None;
@@ -330,8 +380,8 @@ mod tests {
 
     #[test]
     fn silence_is_counted_without_a_break() {
-        let mut s = Silence { connection: None, since: None };
-        assert!(!s.too_long(Duration::from_secs(100)));
-        assert_eq!(s.since, None);
+        let mut s = Silence::of(None);
+        assert!(!s.too_long(since_boot()));
+        assert_eq!((s.since, s.pause), (None, TICK));
     }
 }

@@ -186,9 +186,15 @@ fn send(pid: i32, signal: Signal) {
     }
 }
 
-/// KILLs every process that was started with the variable `mark`; how many were found.
+/// KILLs every process that was started with the variable `mark`, and what those have started
+/// without it; how many were found.
 fn kill_marked((name, value): (&str, &str)) -> usize {
-    let found = procfs::with_environment(name, value);
+    let mut found = procfs::with_environment(name, value);
+    for p in found.clone() {
+        found.extend(procfs::descendants(p));
+    }
+    found.sort_unstable();
+    found.dedup();
     for &p in &found {
         send(p, Signal::KILL);
     }

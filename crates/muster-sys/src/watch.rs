@@ -3,7 +3,7 @@
 use crate::SysError;
 use crate::signals::EndingSignals;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::time::Duration;
@@ -187,6 +187,37 @@ pub fn read_to_end(
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(e) => return Err(io(e)),
         }
+    }
+}
+
+/// A reading end of our own on a pipe that somebody else reads: while it is open, whoever writes
+/// to the pipe gets neither SIGPIPE nor EPIPE when the other reader goes (pipe(7)).
+#[derive(Debug)]
+pub struct Guard {
+    fd: OwnedFd,
+}
+
+impl Guard {
+    /// Opens one on the pipe that `fd` writes to; `None` when it is no pipe.
+    pub fn on(fd: BorrowedFd<'_>) -> Option<Self> {
+        let st = rustix::fs::fstat(fd).ok()?;
+        if rustix::fs::FileType::from_raw_mode(st.st_mode) != rustix::fs::FileType::Fifo {
+            return None;
+        }
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        Some(Self { fd: rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()? })
+    }
+
+    /// Bytes that are in the pipe now.
+    pub fn queued(&self) -> u64 {
+        rustix::io::ioctl_fionread(&self.fd).unwrap_or(0)
+    }
+
+    /// Reads what is there and throws it away.
+    pub fn drain(&self) {
+        let mut buf = [0u8; 4096];
+        while matches!(rustix::io::read(&self.fd, &mut buf), Ok(n) if n > 0) {}
     }
 }
 

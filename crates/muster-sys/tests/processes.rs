@@ -314,21 +314,32 @@ fn m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark() {
 fn m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark_body() {
     let name = "m9_a_child_dies_with_its_supervisor_and_orphans_are_found_by_their_mark";
     let m = mark(name);
+    let odd = format!("62.{}", std::process::id());
     // SAFETY: this process has one thread.
     let supervisor = Pid::from_raw(unsafe { libc::fork() });
     let Some(supervisor) = supervisor else {
-        let _run = start("(setsid sleep 60 &); sleep 60; :", &m);
+        let script = format!("(setsid sleep 60 &); (setsid bash -c 'env -i sleep {odd}; :' &) ; sleep 60; :");
+        let _run = start(&script, &m);
         std::thread::sleep(Duration::from_secs(60));
         return;
     };
-    until("the run", || procfs::with_environment(MARK, &m).len() >= 3);
+    let unmarked = || {
+        procfs::pids().into_iter().filter(|p| {
+            std::fs::read(format!("/proc/{p}/cmdline"))
+                .is_ok_and(|c| c == format!("sleep\0{odd}\0").as_bytes())
+        })
+    };
+    until("the run", || procfs::with_environment(MARK, &m).len() >= 4 && unmarked().count() == 1);
     kill_process(supervisor, Signal::KILL).unwrap();
     rustix::process::waitpid(Some(supervisor), rustix::process::WaitOptions::empty()).unwrap();
+    // One bash is an escapee; the run's own dies with its supervisor.
     until("bash to die with it", || {
-        procfs::with_environment(MARK, &m).iter().all(|&p| Stat::of(p).is_none_or(|s| s.comm != "bash"))
+        let bash = |p: &i32| Stat::of(*p).is_some_and(|s| s.comm == "bash");
+        procfs::with_environment(MARK, &m).iter().filter(|p| bash(p)).count() == 1
     });
     assert!(!procfs::with_environment(MARK, &m).is_empty(), "the escapee is still there");
     assert!(end_orphans(None, (MARK, &m), Duration::from_secs(10)));
+    assert_eq!(unmarked().count(), 0, "what a marked process started without the mark");
     assert!(procfs::with_environment(MARK, &m).is_empty());
 }
 

@@ -14,4 +14,5 @@ mod records;
 #[path = "../dropin/rows.rs"]
 mod rows;
 mod run;
+mod sudo;
 mod world;

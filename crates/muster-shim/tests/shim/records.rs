@@ -260,3 +260,19 @@ fn a_run_record_of_another_form_or_boot_is_dealt_with() {
         assert_eq!(w.events(), ["end:interrupted", "start", "end:ok"]);
     });
 }
+
+#[test]
+fn s3_names_of_parameters_cannot_make_a_record_too_long_for_the_journal() {
+    world(|w| {
+        w.drop_in();
+        let long = format!("KPSSH_{}", "A".repeat(60_000));
+        let mut params: Vec<(String, String)> =
+            (0..3).map(|n| (format!("{long}{n}"), String::new())).collect();
+        params.extend((0..5000).map(|n| (format!("KPSSH_B{n}"), String::new())));
+        let params: Vec<(&str, &str)> = params.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let out = w.shim(KPSSH, &one("echo ran\n", &params));
+        assert_eq!(out.stdout, "ran\n");
+        assert_eq!(w.events(), ["start", "end:ok"]);
+        assert!(!out.stderr.contains("recorded nowhere"), "{out:?}");
+    });
+}

@@ -254,6 +254,29 @@ fn m12_a_run_that_may_finish_outlives_its_peer_and_keeps_its_lock() {
 }
 
 #[test]
+fn m12_a_run_that_may_finish_may_print_after_its_peer_is_gone() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let script =
+            "echo started; for n in 1 2 3 4 5 6 7 8; do sleep 0.1; echo $n || exit 9; echo $n >&2; done
+            echo done > /run/finished\n";
+        let finish = |d: &mut muster_signing::intent::Draft| d.on_disconnect = OnDisconnect::Finish;
+        let mut child = w.call(MUSTER).start(&two(script).with(finish).bytes());
+        wait_for_output(&mut child, "started");
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(collect(child).code, Some(0));
+        assert_eq!(fs::read_to_string("/run/finished").unwrap(), "done\n");
+        // More than a pipe holds: it is emptied once nobody has taken anything for 15 s.
+        let script = "echo started; sleep 0.5; head -c 300000 /dev/zero && echo done > /run/emptied\n";
+        let mut child = w.call(MUSTER).start(&two(script).with(finish).bytes());
+        wait_for_output(&mut child, "started");
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(collect(child).code, Some(0));
+        assert_eq!(fs::read_to_string("/run/emptied").unwrap(), "done\n");
+    });
+}
+
+#[test]
 fn m12_envelope_1_ends_on_disconnect_unless_the_policy_says_finish() {
     world(|w| {
         w.drop_in();
