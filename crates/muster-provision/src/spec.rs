@@ -338,6 +338,8 @@ fn steers_an_interpreter(name: &str) -> bool {
         "PATH",
         "HOME",
         "LANG",
+        "TZ",
+        "POSIXLY_CORRECT",
         "IFS",
         "ENV",
         "SHELLOPTS",

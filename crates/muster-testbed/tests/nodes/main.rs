@@ -8,6 +8,7 @@ mod heartbeat;
 mod host;
 mod intents;
 mod keepalive;
+mod provision;
 mod run_cgroup;
 mod skeleton;
 mod testbed;
