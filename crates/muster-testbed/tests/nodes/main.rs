@@ -7,6 +7,7 @@ mod faults;
 mod heartbeat;
 mod host;
 mod intents;
+mod hosts;
 mod keepalive;
 mod provision;
 mod run_cgroup;
