@@ -10,6 +10,7 @@ pub mod phase;
 pub mod reason;
 pub mod redact;
 pub mod time;
+pub mod variable;
 
 pub use exit::ShimExit;
 pub use name::{BadName, HostName, PoolName, ProfileName};

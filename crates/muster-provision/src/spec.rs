@@ -296,16 +296,8 @@ impl HostSpec {
 
     fn check_environment(&self, faults: &mut Vec<SpecFault>) {
         for (name, value) in &self.environment {
-            let mut bytes = name.bytes();
-            let head = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-            let form = head && name.len() <= 128 && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            if !form {
-                faults.push(SpecFault::new("environment", format!("{name:?} is not the name of a variable")));
-            } else if steers_an_interpreter(name) {
-                faults.push(SpecFault::new(
-                    "environment",
-                    format!("{name} steers the interpreter or the loader; it is never taken"),
-                ));
+            if let Some(why) = muster_core::variable::why_not_set(name) {
+                faults.push(SpecFault::new("environment", format!("{name:?} {why}")));
             }
             if value.len() > 4096 || value.chars().any(char::is_control) {
                 faults.push(SpecFault::new(
@@ -330,32 +322,4 @@ impl HostSpec {
             faults.push(SpecFault::new("drop-in", why));
         }
     }
-}
-
-/// Variables that change what an interpreter, a loader or the shim's own contract does.
-fn steers_an_interpreter(name: &str) -> bool {
-    const EXACT: &[&str] = &[
-        "PATH",
-        "HOME",
-        "LANG",
-        "TZ",
-        "POSIXLY_CORRECT",
-        "IFS",
-        "ENV",
-        "SHELLOPTS",
-        "PS4",
-        "GLOBIGNORE",
-        "CDPATH",
-        "SHELL",
-        "PROMPT_COMMAND",
-        "TMPDIR",
-        "PERL5OPT",
-        "PERL5LIB",
-        "PYTHONSTARTUP",
-        "PYTHONPATH",
-        "RUBYOPT",
-        "NODE_OPTIONS",
-    ];
-    const PREFIX: &[&str] = &["LD_", "LC_", "BASH", "MUSTER_", "KPSSH_", "DYLD_", "GLIBC_", "MALLOC_"];
-    EXACT.contains(&name) || PREFIX.iter().any(|p| name.starts_with(p))
 }

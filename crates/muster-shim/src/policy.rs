@@ -25,25 +25,6 @@ pub const DEFAULT_STEP: u32 = 1000;
 const LONGEST: u32 = 86_400;
 /// Signatures that one envelope can carry, and so the most that can be asked for.
 const MOST_SIGNERS: u32 = 8;
-/// Variables that steer bash and not the script, or that the shim fixes itself.
-const NOT_IN_ENVIRONMENT: [&str; 14] = [
-    "ENV",
-    "SHELLOPTS",
-    "PS4",
-    "IFS",
-    "GLOBIGNORE",
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "CDPATH",
-    "PROMPT_COMMAND",
-    "POSIXLY_CORRECT",
-    "SHELL",
-];
-/// Beginnings of such names.
-const NOT_IN_ENVIRONMENT_PREFIX: [&str; 5] = ["BASH", "LD_", "MUSTER_", "KPSSH_", "GLIBC_"];
 
 /// Whether a list of revoked signers must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,16 +144,10 @@ fn fingerprint(s: &str) -> Result<String, Bad> {
 
 /// A variable that `[environment]` may set.
 fn variable(s: &str) -> Result<String, Bad> {
-    let form = !s.is_empty()
-        && !s.starts_with(|c: char| c.is_ascii_digit())
-        && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if !form {
-        return Err(format!("{s:?} is not a variable's name"));
+    match muster_core::variable::why_not_set(s) {
+        None => Ok(s.to_owned()),
+        Some(why) => Err(format!("{s:?} {why}")),
     }
-    if NOT_IN_ENVIRONMENT.contains(&s) || NOT_IN_ENVIRONMENT_PREFIX.iter().any(|p| s.starts_with(p)) {
-        return Err(format!("{s} is not for [environment] to set"));
-    }
-    Ok(s.to_owned())
 }
 
 fn plain_text(s: &str) -> Result<String, Bad> {
