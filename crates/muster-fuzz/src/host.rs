@@ -57,10 +57,15 @@ pub fn shim_toml(input: &[u8]) -> Said {
 
 /// The floors file has one spelling, and what is accepted here never lowers anything.
 pub fn floors(input: &[u8]) -> Said {
+    let others = muster_provision::floors::Floors::parse(input);
     let floors = match Floors::parse(input) {
         Ok(floors) => floors,
-        Err(why) => return refused(&one_line(&why)),
+        Err(why) => {
+            assert!(others.is_err(), "provisioning reads what the shim does not");
+            return refused(&one_line(&why));
+        }
     };
+    assert_eq!(others.map(|f| f.render()), Ok(floors.render()), "provisioning reads something else");
     assert_eq!(floors.render().as_bytes(), input, "two spellings of one file");
     let all: Vec<(ProfileName, u32)> = floors.iter().map(|(n, e)| (n.clone(), e)).collect();
     assert!(all.windows(2).all(|w| w.first().map(|p| &p.0) < w.last().map(|p| &p.0)));

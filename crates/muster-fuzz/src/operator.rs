@@ -105,8 +105,12 @@ fn same(a: &Node, b: &Node) -> bool {
 
 pub(crate) fn known(key: &HostKey) {
     let fingerprint = key.fingerprint();
-    assert!(muster_ssh::Fingerprint::parse(&fingerprint).is_ok(), "{fingerprint:?} can be no key's");
+    known_fingerprint(&fingerprint);
     assert_eq!(HostKey::parse(key.text()).map(|k| k.fingerprint()), Some(fingerprint));
+}
+
+pub(crate) fn known_fingerprint(text: &str) {
+    assert!(muster_ssh::Fingerprint::parse(text).is_ok(), "{text:?} can be no key's");
 }
 
 /// A host key as a person writes it down: what is taken can be some key's, and reads back as itself.
