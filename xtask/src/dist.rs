@@ -186,7 +186,7 @@ fn pages(muster: &Path, tree: &Path) -> Result<()> {
     write(&["completion", "fish"], "usr/share/fish/vendor_completions.d/muster.fish")?;
     let man = tree.join("usr/share/man/man1");
     fs::create_dir_all(&man)?;
-    spawn(Command::new(muster).args(["completion", "man", "--dir"]).arg(&man))
+    spawn(Command::new(muster).arg("man").arg(&man))
 }
 
 /// `SHA256SUMS`, as `sha256sum -c` reads it.

@@ -4,6 +4,7 @@
 
 mod bench;
 mod ci;
+mod demo;
 mod dist;
 mod fuzz;
 mod links;
@@ -38,6 +39,12 @@ enum Command {
         /// Which ones; all when none is named.
         parts: Vec<String>,
     },
+    /// The main job on two real nodes of this machine, and five attacks on it. Needs root or sudo.
+    Demo {
+        /// Removes all that the demo made.
+        #[arg(long)]
+        down: bool,
+    },
     /// Release files under dist/: static shim, CLI, Debian packages, SBOMs, SHA-256 sums.
     Dist,
     /// The nodes of tests and of the demo on this machine.
@@ -58,6 +65,7 @@ fn main() -> Result<()> {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Testbed { up, down } => testbed(&up, down),
         Command::Bench { parts } => bench::run(&parts),
+        Command::Demo { down } => demo::run(down),
         Command::Dist => dist::run(),
     }
 }
