@@ -58,8 +58,18 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Args::parse().command {
+fn main() -> std::process::ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Test { rest } => test::run(&rest),
         Command::Ci => ci::run(),
         Command::Fuzz(options) => fuzz::run(&options),
