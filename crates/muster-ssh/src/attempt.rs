@@ -35,10 +35,12 @@ pub enum Attempt<'a> {
         /// Its input.
         stdin: &'a [u8],
     },
-    /// A subsystem, such as `sftp`.
+    /// A subsystem, such as `sftp`. OpenSSH passes on no standard error of one.
     Subsystem {
         /// Its name.
         name: &'a str,
+        /// Its input, such as the first message of its protocol.
+        stdin: &'a [u8],
     },
     /// A connection from the host to somewhere (`ssh -L`, `-J`).
     DirectTcpip {
@@ -248,7 +250,7 @@ async fn session(link: &Arc<Link>, attempt: Attempt<'_>, until: Instant) -> Atte
     let (sent, stdin) = match attempt {
         Attempt::Shell { stdin } => (writer.request_shell(true).await, Some(stdin)),
         Attempt::Exec { command, stdin } => (writer.exec(true, command).await, Some(stdin)),
-        Attempt::Subsystem { name } => (writer.request_subsystem(true, name).await, Some(&[][..])),
+        Attempt::Subsystem { name, stdin } => (writer.request_subsystem(true, name).await, Some(stdin)),
         Attempt::Pty => (writer.request_pty(true, "dumb", 80, 24, 0, 0, &[]).await, None),
         Attempt::AgentForward => (writer.agent_forward(true).await, None),
         Attempt::X11 => {

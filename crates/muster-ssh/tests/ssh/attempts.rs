@@ -47,7 +47,7 @@ async fn an_open_login_accepts_everything() {
         eprintln!("skipped in part: a terminal needs an sshd that is root");
     }
     for attempt in [
-        Attempt::Subsystem { name: "sftp" },
+        Attempt::Subsystem { name: "sftp", stdin: b"" },
         Attempt::DirectTcpip { host: "127.0.0.1", port: nobody },
         Attempt::DirectStreamlocal { path: &path },
         Attempt::TcpipForward { address: "127.0.0.1", port: 0 },
@@ -58,7 +58,7 @@ async fn an_open_login_accepts_everything() {
         let outcome = connection.attempt(attempt).await;
         assert!(matches!(outcome, AttemptOutcome::Accepted { .. }), "{attempt:?}: {outcome:?}");
     }
-    assert!(connection.attempt(Attempt::Subsystem { name: "no-such" }).await.is_refused());
+    assert!(connection.attempt(Attempt::Subsystem { name: "no-such", stdin: b"" }).await.is_refused());
     assert!(matches!(connection.attempt(Attempt::Tun).await, AttemptOutcome::Impossible { .. }));
     assert!(connection.is_alive());
 }
@@ -99,7 +99,7 @@ async fn a_pinned_login_refuses_and_runs_only_what_is_forced() {
     for attempt in [
         Attempt::Shell { stdin: b"echo $((6*7))\n" },
         Attempt::Exec { command: "echo $((6*7))", stdin: b"" },
-        Attempt::Subsystem { name: "sftp" },
+        Attempt::Subsystem { name: "sftp", stdin: b"" },
     ] {
         let outcome = connection.attempt(attempt).await;
         assert_eq!(said(&outcome), ("forced\n".to_owned(), Some(Status::Exited(5))), "{attempt:?}");

@@ -139,8 +139,8 @@ impl Attacker for Thief {
                 self.one(Attempt::Exec { command: &command, stdin: &stdin }).await
             }
             Attack::Pty => self.one(Attempt::Pty).await,
-            Attack::Sftp => self.one(Attempt::Subsystem { name: "sftp" }).await,
-            Attack::Subsystem => self.one(Attempt::Subsystem { name: NO_SUBSYSTEM }).await,
+            Attack::Sftp => self.one(Attempt::Subsystem { name: "sftp", stdin: &stdin }).await,
+            Attack::Subsystem => self.one(Attempt::Subsystem { name: NO_SUBSYSTEM, stdin: &stdin }).await,
             Attack::Env => self.env().await,
             Attack::LocalForward => {
                 self.one(Attempt::DirectTcpip { host: "127.0.0.1", port: self.port }).await
