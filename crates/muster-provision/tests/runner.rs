@@ -147,7 +147,7 @@ fn m11_sshd_notices_a_cut_link_in_about_fifteen_seconds() {
     let s = Sandbox::start();
     provision(&Shell::direct(&s), &spec(&s)).unwrap();
     let said = s.ok("/usr/sbin/sshd -T -C user=muster,host=h,addr=10.0.0.9");
-    assert!(said.contains("clientaliveinterval 5\n") && said.contains("clientalivecountmax 3\n"), "{said}");
+    assert!(said.contains("clientaliveinterval 3\n") && said.contains("clientalivecountmax 3\n"), "{said}");
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn what_was_there_comes_back_with_owner_mode_and_kind() {
     );
     let said = s.ok("/usr/sbin/sshd -T -C user=kpssh,host=h,addr=10.0.0.9");
     assert!(
-        said.contains("clientaliveinterval 5\n") && said.contains("authorizedkeysfile .ssh/authorized_keys"),
+        said.contains("clientaliveinterval 3\n") && said.contains("authorizedkeysfile .ssh/authorized_keys"),
         "{said}"
     );
 

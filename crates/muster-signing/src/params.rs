@@ -126,12 +126,25 @@ fn split(line: &[u8]) -> Result<(&str, &[u8]), Refusal> {
     }
     match core::str::from_utf8(name) {
         Ok(name) => Ok((name, value)),
-        Err(_) => Err(Refusal::new(Reason::ParamName, format!("{:?} is not ASCII", shown(name)))),
+        Err(_) => Err(Refusal::new(Reason::ParamName, format!("{} is not ASCII", told(name)))),
     }
 }
 
 fn bad_name(name: &str, form: &str) -> Refusal {
-    Refusal::new(Reason::ParamName, format!("{:?} is not of the form {form}", shown(name.as_bytes())))
+    Refusal::new(Reason::ParamName, format!("{} is not of the form {form}", told(name.as_bytes())))
+}
+
+/// As much of a refused name as may be shown: a value that a sender broke over two lines reads as
+/// a name up to its first `=`, so only what begins like one of our names is, up to its first byte
+/// that no name has.
+fn told(name: &[u8]) -> String {
+    let ours = [&b"KPSSH_"[..], b"MUSTER_"].iter().any(|p| name.starts_with(p));
+    if !ours {
+        return format!("a name of {} bytes that begins with neither KPSSH_ nor MUSTER_", name.len());
+    }
+    let good = name.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_')).unwrap_or(name.len());
+    let rest = if good < name.len() { ", cut at the first byte that no name has," } else { "" };
+    format!("{:?}{rest}", shown(name.get(..good).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -214,6 +227,23 @@ mod tests {
         assert_eq!(reason(render(&p("KPSSH_A", b"x\ny"))), Reason::ParamForm);
         assert_eq!(reason(render(&[p("KPSSH_A", b"x"), p("KPSSH_A", b"y")].concat())), Reason::ParamForm);
         assert_eq!(reason(render(&p("KPSSH_A", &vec![b'x'; MAX_PARAMS]))), Reason::TooLarge);
+    }
+
+    #[test]
+    fn a_value_that_reads_as_a_name_is_not_shown() {
+        let secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0";
+        let block = format!("MUSTER_KEY=first\n{secret}=\n");
+        let refusal = parse_v2(block.as_bytes()).unwrap_err();
+        assert_eq!(refusal.reason, Reason::ParamName);
+        assert!(!refusal.detail.contains("c2Vj"), "{refusal}");
+        let refusal = parse_v1(b"BASH_ENV=/tmp/x\n").unwrap_err();
+        assert_eq!(
+            refusal.detail,
+            "a name of 8 bytes that begins with neither KPSSH_ nor MUSTER_ is not of the form KPSSH_[A-Za-z0-9_]+"
+        );
+        let refusal = parse_v1("KPSSH_X%secret=1\n".as_bytes()).unwrap_err();
+        assert!(refusal.detail.starts_with("\"KPSSH_X\", cut"), "{refusal}");
+        assert!(!refusal.detail.contains("secret"), "{refusal}");
     }
 
     proptest! {

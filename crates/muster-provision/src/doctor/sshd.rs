@@ -186,8 +186,10 @@ fn harmless(pattern: &str) -> bool {
 fn keepalive(l: &Login) -> Finding {
     let number = |k: &str| l.keyword(k).and_then(|v| v.parse::<u64>().ok());
     match (number("clientaliveinterval"), number("clientalivecountmax")) {
-        (Some(i), Some(n)) if i > 0 && n > 0 && i * n <= 30 => {
-            pass(format!("a lost peer is noticed within {} seconds", i * n))
+        // Measured (decision 0002): interval x (count + 1) seconds, on 9.2p1 twice that.
+        (Some(i), Some(n)) if i > 0 && n > 0 && i.saturating_mul(n.saturating_add(1)) <= 30 => {
+            let least = i.saturating_mul(n.saturating_add(1));
+            pass(format!("the lost peer of a quiet session is missed after {least} to {} s", 2 * least))
         }
         (Some(i), Some(n)) => fail(format!("clientaliveinterval {i}, clientalivecountmax {n}"), PROVISION),
         _ => unknown("sshd -T gave no answer", "look on the host"),

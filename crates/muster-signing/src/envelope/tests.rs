@@ -392,3 +392,11 @@ proptest! {
         prop_assert_eq!(signed.script, script);
     }
 }
+
+#[test]
+fn a_wrapped_field_is_not_shown() {
+    let wrapped = b"muster-envelope: 2\nphase: join\nintent-b64: eA==\nsig-b64: eA==\nparams-b64: TVVT\nVEVSX1RPS0VOPXNlY3JldA==\nscript-b64: eA==\n";
+    let refusal = v2::EnvelopeTwo::parse(wrapped).and_then(|e| e.request().map(drop)).unwrap_err();
+    assert!(!refusal.detail.contains("VEVS"), "{refusal}");
+    assert!(refusal.detail.contains("a line of 24 bytes"), "{refusal}");
+}

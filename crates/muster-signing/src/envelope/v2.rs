@@ -124,9 +124,7 @@ fn field<'a>(rest: &mut &'a [u8], name: &str) -> Result<&'a [u8], Refusal> {
     match optional(rest, name)? {
         Some(value) => Ok(value),
         None => {
-            let found = rest.split(|b| *b == b'\n' || *b == b':').next().unwrap_or_default();
-            let found = if rest.is_empty() { "the end".to_owned() } else { format!("{:?}", shown(found)) };
-            Err(Refusal::new(Reason::FieldMissing, format!("{name} must stand where {found} is")))
+            Err(Refusal::new(Reason::FieldMissing, format!("{name} must stand where {} is", found(rest))))
         }
     }
 }
@@ -151,8 +149,20 @@ fn at_end(rest: &[u8]) -> Result<(), Refusal> {
     if rest.is_empty() {
         return Ok(());
     }
-    let found = shown(rest.split(|b| *b == b'\n' || *b == b':').next().unwrap_or_default());
-    Err(Refusal::new(Reason::FieldForm, format!("{found:?} is unknown, repeated or out of place")))
+    Err(Refusal::new(Reason::FieldForm, format!("{} is unknown, repeated or out of place", found(rest))))
+}
+
+/// What stands at the head of `rest`, by name only where it is one of ours: a sender that wraps
+/// its base64 would otherwise find parameters in its error and in the journal.
+fn found(rest: &[u8]) -> String {
+    let known = ["muster-envelope", "phase", "intent-b64", "sig-b64", "params-b64", "script-b64"];
+    let line = rest.split(|b| *b == b'\n').next().unwrap_or_default();
+    let name = known.iter().find(|n| line.strip_prefix(n.as_bytes()).is_some_and(|t| t.starts_with(b":")));
+    match name {
+        Some(name) => format!("{name:?}"),
+        None if rest.is_empty() => "the end".to_owned(),
+        None => format!("a line of {} bytes that begins with no field of this envelope", line.len()),
+    }
 }
 
 /// What [`build`] makes an envelope of.
