@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use muster_testbed::{Binaries, Node, Sudo, Testbed, binaries};
+use muster_testbed::{Node, Sudo, Testbed, binaries};
 
 use crate::run::root;
 use crate::setup;
@@ -84,7 +84,7 @@ struct Stage {
     bed: Testbed,
     nodes: Vec<Node>,
     folder: PathBuf,
-    programs: Binaries,
+    muster: PathBuf,
 }
 
 impl Stage {
@@ -100,10 +100,14 @@ impl Stage {
             println!("{name} is up at {}", node.addr());
             nodes.push(node);
         }
-        fs::create_dir_all(folder)?;
+        // Side by side, as an installation has them: `muster` takes the shim beside itself.
+        let bin = folder.join("bin");
+        fs::create_dir_all(&bin)?;
+        fs::copy(&programs.shim, bin.join("muster-shim"))?;
+        fs::copy(&programs.muster, bin.join("muster"))?;
         fs::copy(&admin.private, folder.join("admin"))?;
         fs::copy(&admin.public, folder.join("admin.pub"))?;
-        Ok(Self { bed, nodes, folder: folder.to_owned(), programs })
+        Ok(Self { bed, nodes, folder: folder.to_owned(), muster: bin.join("muster") })
     }
 
     fn play(&self) -> Result<()> {
@@ -135,9 +139,8 @@ impl Stage {
         self.muster(&["script", "show", PROFILE])?;
 
         title("Provision both hosts, then attack their login");
-        let shim = self.programs.shim.to_string_lossy().into_owned();
         let admin = ["--admin-key", "admin"];
-        let provision = ["host", "provision", "--all", "--profile", PROFILE, "--shim-binary", &shim, "--yes"];
+        let provision = ["host", "provision", "--all", "--profile", PROFILE, "--yes"];
         self.muster(&[&provision[..], &admin[..]].concat())?;
         self.muster(&[&["host", "doctor", "--all"], &admin[..]].concat())?;
 
@@ -178,7 +181,7 @@ impl Stage {
     /// Runs `muster` in the operator's folder, with its output on ours.
     fn muster(&self, args: &[&str]) -> Result<()> {
         println!("\n$ muster {}", args.iter().map(|a| shown(a)).collect::<Vec<_>>().join(" "));
-        let status = Command::new(&self.programs.muster)
+        let status = Command::new(&self.muster)
             .current_dir(&self.folder)
             .args(args)
             .env("XDG_STATE_HOME", self.folder.join("state"))
@@ -190,7 +193,7 @@ impl Stage {
     }
 
     fn farewell(&self) -> Result<()> {
-        let muster = self.programs.muster.display();
+        let muster = self.muster.display();
         title("The nodes stay up");
         println!("  cd {}", self.folder.display());
         println!("  export XDG_STATE_HOME=$PWD/state XDG_CONFIG_HOME=$PWD/config");

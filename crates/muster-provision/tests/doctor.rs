@@ -329,6 +329,7 @@ fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
     }
     assert_eq!(before, s.snapshot(), "nothing stays planted");
     assert_eq!(s.sh("ls -d /run/muster-doctor.*").status.code(), Some(2));
+    assert_eq!(s.ok("ps -eo args | grep -c '[m]uster-doctor' || true"), "0\n", "a timer is left");
 
     // The same against a login that nothing pins: each attempt that can come through does.
     s.ok("sed -i '1i PermitUserEnvironment yes' /etc/ssh/sshd_config; useradd -m -s /bin/bash open; install -d -o open -m 700 /home/open/keys; \

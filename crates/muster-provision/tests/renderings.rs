@@ -181,6 +181,60 @@ fn ve25_a_key_that_is_limited_makes_the_table_whole() {
     assert!(!files::shim_toml(&plain()).contains("[keys"));
 }
 
+#[test]
+fn the_shim_reads_what_is_written_here() {
+    use muster_shim::{floors::Floors, policy::Policy};
+    for spec in [plain(), full()] {
+        let p = Policy::parse(files::shim_toml(&spec).as_bytes()).unwrap();
+        assert_eq!(p.host.unwrap(), spec.host);
+        assert_eq!(p.pools, spec.pools.iter().cloned().collect::<Vec<_>>());
+        assert_eq!(p.envelope_1, spec.envelope_one != EnvelopeOne::Refused);
+        assert_eq!(
+            (p.signers_needed, p.max_deadline, p.epoch_max_step),
+            (spec.signers_needed, spec.max_deadline, spec.epoch_max_step)
+        );
+        assert_eq!(p.profiles.unwrap(), spec.profiles.iter().map(|(n, e)| (n.clone(), Some(*e))).collect());
+        assert_eq!(p.environment, spec.environment);
+        assert_eq!(p.revoked, muster_shim::policy::Revoked::Required);
+        let floors = Floors::parse(files::floors(&spec).as_bytes()).unwrap();
+        assert_eq!(
+            floors.iter().map(|(n, e)| (n.clone(), e)).collect::<Vec<_>>(),
+            spec.profiles.clone().into_iter().collect::<Vec<_>>()
+        );
+    }
+    let full = full();
+    let p = Policy::parse(files::shim_toml(&full).as_bytes()).unwrap();
+    assert_eq!(p.envelope_one.deadline(Phase::Install), 1800);
+    assert_eq!(p.envelope_one.on_disconnect, muster_signing::intent::OnDisconnect::Finish);
+    let keys = p.keys.unwrap();
+    for c in &full.controllers {
+        let wanted: Vec<Phase> =
+            c.phases().map_or(files::ALL_PHASES.to_vec(), |p| p.iter().copied().collect());
+        assert_eq!(keys[c.key().fingerprint()], wanted);
+    }
+    // Every variable that the shim would refuse is refused here, before anything is sent.
+    for name in [
+        "BASH_ENV",
+        "PATH",
+        "TZ",
+        "LD_PRELOAD",
+        "MUSTER_X",
+        "ENV",
+        "PS4",
+        "CDPATH",
+        "GLIBC_TUNABLES",
+        "POSIXLY_CORRECT",
+        "1X",
+        "A-B",
+        "",
+    ] {
+        let mut spec = plain();
+        spec.environment.insert(name.into(), "x".into());
+        assert!(Plan::provision(&spec).is_err(), "{name}");
+        assert!(Policy::parse(format!("[environment]\n\"{name}\" = \"x\"\n").as_bytes()).is_err(), "{name}");
+    }
+}
+
 fn feed(argv: &[&str], text: &str) -> (bool, String) {
     let mut child = Command::new(argv[0])
         .args(&argv[1..])

@@ -11,6 +11,7 @@
 
 use super::{Check, Finding, check, fail, pass, unknown};
 use core::fmt;
+use muster_core::ShimExit;
 
 /// One attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -229,6 +230,16 @@ impl Ran {
         has(&self.stdout) || has(&self.stderr)
     }
 
+    /// Nothing on standard output, and an exit code by which the shim says that nothing ran.
+    fn is_refusal(&self) -> bool {
+        let code = self.exit.and_then(|c| u8::try_from(c).ok()).and_then(ShimExit::from_code);
+        self.stdout.is_empty() && matches!(code, Some(c) if (1..=7).contains(&c.code()))
+    }
+
+    fn code(&self) -> String {
+        self.exit.map_or_else(|| "-".into(), |c| c.to_string())
+    }
+
     /// The shim's own refusal.
     fn is_shim(&self) -> bool {
         self.says("muster-shim: ") || self.says("kpssh-shim: ")
@@ -303,16 +314,12 @@ fn finding(attack: Attack, canary: &Canary, seen: &Observation) -> Finding {
             Attack::Shell | Attack::Exec | Attack::Injection | Attack::Sftp | Attack::Subsystem,
             Answer::Accepted(_),
         ) => match &seen.ran {
-            Some(ran) if ran.is_shim() => {
-                pass(format!("the shim answered, exit {}", ran.exit.map_or("-".into(), |c| c.to_string())))
+            // sshd passes no standard error of a subsystem on; the code is all that is seen.
+            Some(ran) if matches!(attack, Attack::Sftp | Attack::Subsystem) && ran.is_refusal() => {
+                pass(format!("nothing answered; it ended with the shim's code {}", ran.code()))
             }
-            Some(ran) => fail(
-                format!(
-                    "something other than the shim answered, exit {}",
-                    ran.exit.map_or("-".into(), |c| c.to_string())
-                ),
-                FIX,
-            ),
+            Some(ran) if ran.is_shim() => pass(format!("the shim answered, exit {}", ran.code())),
+            Some(ran) => fail(format!("something other than the shim answered, exit {}", ran.code()), FIX),
             None => unknown("a session was opened, and what ran in it is not known", "run the doctor again"),
         },
         (_, Answer::Accepted(what)) => fail(format!("accepted: {}", short(what)), FIX),

@@ -77,16 +77,19 @@ m_once() {
 
 # sshd for tests of its configuration: gives it what it lacks where it has never run
 m_sshd() {
-  { m_e=$("$SSHD" "$@" 2>&1 >&3) && return 0; } 3>&1
-  case $m_e in
-    *"rivilege separation directory"*) mkdir -p /run/sshd && chmod 0755 /run/sshd ;;
-    *"no hostkeys available"*) : ;;
-    *) printf '%s\n' "$m_e" | tr -d '\r' >&2; return 1 ;;
-  esac
-  m_k=$(mktemp -d /run/muster-provision.XXXXXX) || return 1
-  ssh-keygen -q -t ed25519 -N '' -f "$m_k/key" </dev/null && "$SSHD" -h "$m_k/key" "$@"
-  m_s=$?
-  rm -rf -- "$m_k"
+  m_k=
+  while :; do
+    { m_e=$("$SSHD" ${m_k:+-h "$m_k/key"} "$@" 2>&1 >&3); m_s=$?; } 3>&1
+    if [ $m_s = 0 ]; then break; fi
+    case $m_e in
+      *"rivilege separation directory"*) [ ! -d /run/sshd ] && mkdir -m 0755 /run/sshd && continue ;;
+      *"no hostkeys available"*)
+        [ -z "$m_k" ] && m_k=$(mktemp -d /run/muster-provision.XXXXXX) && ssh-keygen -q -t ed25519 -N '' -f "$m_k/key" </dev/null && continue ;;
+    esac
+    printf '%s\n' "$m_e" | tr -d '\r' >&2
+    break
+  done
+  if [ -n "$m_k" ]; then rm -rf -- "$m_k"; fi
   return $m_s
 }
 # m_valid visudo|sshd FILE

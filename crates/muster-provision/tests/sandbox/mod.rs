@@ -41,7 +41,12 @@ pub(crate) fn available() -> bool {
     }
     let why = if root { format!("not installed: {}", missing.join(", ")) } else { "root is needed".into() };
     assert!(std::env::var_os("CI").is_none(), "under CI this test must run: {why}");
-    eprintln!("skipped: {why}");
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    eprintln!("skipped: {test}: {why}");
+    if let Some(log) = std::env::var_os("MUSTER_SKIP_LOG") {
+        let mut f = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        writeln!(f, "{test}: {why}").unwrap();
+    }
     false
 }
 
