@@ -137,8 +137,7 @@ fn disconnect_word(s: &str) -> Result<OnDisconnect, Bad> {
 
 /// `SHA256:` and 43 characters of base64, as `ssh-keygen -l` shows a key.
 fn fingerprint(s: &str) -> Result<String, Bad> {
-    let tail = s.strip_prefix("SHA256:").unwrap_or_default();
-    let ok = tail.len() == 43 && tail.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
+    let ok = muster_signing::key::is_fingerprint(s);
     if ok { Ok(s.to_owned()) } else { Err(format!("{s:?} is not a fingerprint such as ssh-keygen -l shows")) }
 }
 

@@ -238,6 +238,13 @@ pub fn fingerprint(blob: &[u8]) -> String {
     format!("SHA256:{}", base64::encode_unpadded(&Sha256::digest(blob)))
 }
 
+/// Whether a text is `SHA256:` and the unpadded base64 of 32 bytes, in its one spelling: two bits of the last character are
+/// always zero, and a text in which they are not is the fingerprint of no key.
+pub fn is_fingerprint(text: &str) -> bool {
+    let digest = text.strip_prefix("SHA256:").and_then(base64::decode_unpadded);
+    digest.is_some_and(|d| d.len() == 32)
+}
+
 /// Decodes the second word of a key line and checks that the blob names the type of the first.
 pub(crate) fn decode_words(kind: &str, base64_blob: &str) -> Result<Vec<u8>, KeyFault> {
     if base64_blob.len() > MAX_BLOB.saturating_mul(2) {
@@ -391,4 +398,28 @@ pub(crate) fn plain_blob(kind: KeyKind, fields: &[u8]) -> Vec<u8> {
     put_string(&mut blob, kind.name().as_bytes());
     blob.extend_from_slice(fields);
     blob
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_has_one_spelling() {
+        let real = fingerprint(b"x");
+        assert!(is_fingerprint(&real), "{real}");
+        let (head, last) = real.split_at(real.len() - 1);
+        let next = char::from(last.as_bytes()[0] + 1);
+        for bad in [
+            "",
+            "SHA256:",
+            head,
+            &format!("{real}="),
+            &format!("{real}A"),
+            &format!("{head}{next}"),
+            &real[7..],
+        ] {
+            assert!(!is_fingerprint(bad), "{bad}");
+        }
+    }
 }

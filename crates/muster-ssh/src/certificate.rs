@@ -161,7 +161,7 @@ impl<'a> Certificate<'a> {
         let mut r = Reader::new(blob);
         let name = r.text()?;
         let plain = name.strip_suffix(CERT_SUFFIX).ok_or(CertificateFault::Malformed("not a certificate"))?;
-        let kind = KeyKind::from_name(plain).ok_or_else(|| CertificateFault::Algorithm(name.to_owned()))?;
+        let kind = KeyKind::from_name(plain).ok_or_else(|| CertificateFault::Algorithm(printable(name)))?;
         r.string()?; // nonce
         let before_key = r.rest();
         let rsa_bits = key_fields(kind, &mut r)?;
@@ -319,6 +319,17 @@ pub(crate) fn printable(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_servers_words_stay_one_short_line() {
+        let name = format!("ssh-\u{1b}[2J\n{}{CERT_SUFFIX}", "x".repeat(5000));
+        let mut blob = Vec::new();
+        put_string(&mut blob, name.as_bytes());
+        let said = Certificate::parse(&blob).unwrap_err().to_string();
+        assert!(said.len() < 600 && !said.chars().any(char::is_control), "{said:?}");
+        let said = crate::trust::known_kind(&blob).unwrap_err().to_string();
+        assert!(said.len() < 600 && !said.chars().any(char::is_control), "{said:?}");
+    }
 
     /// A certificate with this in the place of its authority's key.
     fn with_authority(authority: &[u8]) -> Vec<u8> {

@@ -296,6 +296,7 @@ pub(crate) fn decode_blob(kind: &str, base64: &str) -> Result<Vec<u8>, &'static 
 pub(crate) fn known_kind(blob: &[u8]) -> Result<KeyKind, TrustFault> {
     let name = blob_kind_name(blob).unwrap_or_default();
     if let Some(inner) = certificate_kind(blob) {
+        let inner = printable(inner);
         return Err(TrustFault::Kind(format!("{inner} certificate (pin the key or its authority instead)")));
     }
     let kind = KeyKind::from_name(name).ok_or_else(|| TrustFault::Kind(printable(name)))?;

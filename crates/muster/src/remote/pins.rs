@@ -220,7 +220,7 @@ mod tests {
         let store = Store::at(Some(&dir.path().join("state"))).unwrap();
         let now = UtcTime::from_unix(1_800_000_000);
         let [old, new] =
-            [HostKey::parse(KEY).unwrap(), HostKey::parse(&format!("SHA256:{}", "a".repeat(43))).unwrap()];
+            [HostKey::parse(KEY).unwrap(), HostKey::parse(&format!("SHA256:{}", "A".repeat(43))).unwrap()];
         let host = end("2001:db8::1");
         assert!(store.read().unwrap().of(&host).is_empty());
         assert!(store.add(&host, one(&old), now).unwrap());
