@@ -50,6 +50,11 @@ fn internal(e: &muster_sys::SysError) -> Refusal {
     Refusal::new(Reason::InternalFault, e.line())
 }
 
+/// What is said once the lock is free: whoever reads our lines must not be able to keep the host
+/// busy by not reading them.
+#[derive(Default)]
+struct Later(Vec<String>);
+
 /// Carries out `order`. A refusal means that nothing ran.
 pub fn execute(
     stage: &mut Stage<'_>,
@@ -58,9 +63,26 @@ pub fn execute(
     recorder: &mut Recorder,
 ) -> Result<ShimExit, Refusal> {
     let held = take_lock()?;
+    let mut later = Later::default();
+    let done = locked(&held, stage, order, facts, recorder, &mut later);
+    drop(held);
+    for line in &later.0 {
+        stage.reporter.line(line);
+    }
+    done
+}
+
+fn locked(
+    held: &LockHeld,
+    stage: &mut Stage<'_>,
+    order: Order,
+    facts: &mut Facts,
+    recorder: &mut Recorder,
+    later: &mut Later,
+) -> Result<ShimExit, Refusal> {
     stage.steps.reached(Step::Locked);
     recorder.open_log(floors::state_dir().ok());
-    finish_interrupted(&held, recorder)?;
+    finish_interrupted(held, recorder)?;
     stage.steps.reached(Step::OrphansEnded);
     let raise = match &order.epoch {
         Some(epoch) => check_floor(stage.loaded, recorder, epoch, facts)?,
@@ -78,20 +100,20 @@ pub fn execute(
     record.write(&held.dir).map_err(|e| internal(&e))?;
     stage.steps.reached(Step::RunRecorded);
 
-    let begun = announce(stage, &order, facts, recorder, raise.as_ref());
+    let begun = announce(stage, &order, facts, recorder, raise.as_ref(), later);
     let summary = match begun {
         Ok(()) => carry_out(stage, &order, facts, recorder, group.as_ref()),
         Err(Begun::Unrecorded(r)) => {
-            forget(&held, group.as_ref());
+            forget(held, group.as_ref());
             return Err(r);
         }
         Err(Begun::Recorded(r)) => Summary::not_started(r),
     };
     stage.steps.reached(Step::Ended);
-    let exit = conclude(stage, facts, recorder, &summary);
+    let exit = conclude(facts, recorder, &summary, later);
     stage.steps.reached(Step::EndRecorded);
     if summary.survivors == 0 {
-        forget(&held, group.as_ref().filter(|_| summary.stragglers == 0 || order.epoch.is_some()));
+        forget(held, group.as_ref().filter(|_| !summary.kept));
         stage.steps.reached(Step::RunForgotten);
     }
     match summary.refusal {
@@ -226,13 +248,14 @@ fn announce(
     facts: &Facts,
     recorder: &Recorder,
     raise: Option<&Floors>,
+    later: &mut Later,
 ) -> Result<(), Begun> {
     let written = recorder.run(facts, Event::Start);
     if !written.anywhere() {
         if order.epoch.is_some() {
             return Err(Begun::Unrecorded(Refusal::new(Reason::RecordUnwritable, written.why_not())));
         }
-        stage.reporter.line(&format!("warning: this run is recorded nowhere: {}", written.why_not()));
+        later.0.push(format!("warning: this run is recorded nowhere: {}", written.why_not()));
     }
     stage.steps.reached(Step::StartRecorded);
     if let Some((next, dir)) = raise.zip(recorder.state()) {
@@ -269,8 +292,8 @@ fn carry_out(
     summary
 }
 
-/// The end record and the last line; the exit code.
-fn conclude(stage: &Stage<'_>, facts: &Facts, recorder: &Recorder, s: &Summary) -> ShimExit {
+/// The end record, and the last line for later; the exit code.
+fn conclude(facts: &Facts, recorder: &Recorder, s: &Summary, later: &mut Later) -> ShimExit {
     let written = recorder.run(
         facts,
         Event::End {
@@ -284,12 +307,10 @@ fn conclude(stage: &Stage<'_>, facts: &Facts, recorder: &Recorder, s: &Summary) 
         },
     );
     if !written.anywhere() {
-        stage
-            .reporter
-            .line(&format!("warning: the end of this run is recorded nowhere: {}", written.why_not()));
+        later.0.push(format!("warning: the end of this run is recorded nowhere: {}", written.why_not()));
     }
     let Some(reason) = s.reason().filter(|_| s.refusal.is_none()) else { return ShimExit::Ok };
-    stage.reporter.line(&format!("ended [{}]: {}", reason.code(), s.line()));
+    later.0.push(format!("ended [{}]: {}", reason.code(), s.line()));
     reason.exit()
 }
 

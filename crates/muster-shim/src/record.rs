@@ -33,6 +33,8 @@ pub enum Verdict {
     NotStarted,
     /// Its supervisor was killed; what was left of it was ended by the next.
     Interrupted,
+    /// It had started, and was ended because the shim could not watch it any more.
+    Fault,
 }
 
 impl Verdict {
@@ -45,6 +47,7 @@ impl Verdict {
             Self::PeerGone => "peer-gone",
             Self::NotStarted => "not-started",
             Self::Interrupted => "interrupted",
+            Self::Fault => "fault",
         }
     }
 }

@@ -3,10 +3,12 @@
 use crate::called::CalledAs;
 use muster_core::ShimExit;
 use muster_signing::Refusal;
-use std::io::Write;
+use std::time::Duration;
 
 /// Longest line; what comes from outside is cut, not the verdict before it.
 const MAX_LINE: usize = 1000;
+/// How long a line waits for room.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes lines of this shim.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +22,12 @@ impl Reporter {
         Self { called }
     }
 
-    /// One line. Nobody may be there to read it any more, which changes nothing.
+    /// One line. Nobody may be there to read it any more, or nobody may want to: which changes
+    /// nothing.
     pub fn line(self, text: &str) {
         let line = format!("{}: {}\n", self.called.name(), one_line(text));
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        let [_, _, stderr] = muster_sys::watch::standard_streams();
+        let _ = muster_sys::watch::write_soon(stderr, line.as_bytes(), PATIENCE);
     }
 
     /// The line of a refusal. The words `signature rejected` are those of the bash shim.

@@ -70,6 +70,8 @@ pub struct Summary {
     pub took: Duration,
     /// Living processes that outlived the script.
     pub stragglers: usize,
+    /// Whether those were left alone.
+    pub kept: bool,
     /// Processes that could not be ended.
     pub survivors: usize,
     /// More, for the record.
@@ -86,6 +88,7 @@ impl Summary {
             exit: None,
             took: Duration::ZERO,
             stragglers: 0,
+            kept: false,
             survivors: 0,
             note: String::new(),
             refusal: None,
@@ -109,7 +112,7 @@ impl Summary {
             Verdict::Failed => Some(Reason::ScriptFailed),
             Verdict::Deadline => Some(Reason::DeadlinePassed),
             Verdict::PeerGone => Some(Reason::PeerGone),
-            Verdict::NotStarted | Verdict::Interrupted => {
+            Verdict::NotStarted | Verdict::Interrupted | Verdict::Fault => {
                 Some(self.refusal.as_ref().map_or(Reason::InternalFault, |r| r.reason))
             }
         }
@@ -236,9 +239,6 @@ fn finish(run: &Run<'_>, tree: &mut Tree, over: Over) -> Summary {
     let ended_by_us = match over {
         Over::Ended { gone } => {
             s.stragglers = tree.stragglers(run.group);
-            if s.stragglers > 0 && !run.keep_stragglers {
-                s.survivors = tree.end(run.group, mark, GRACE, LIMIT).survivors;
-            }
             let heeded =
                 gone.filter(|g| matches!(g, Gone::Signal(_)) || run.on_disconnect == OnDisconnect::End);
             s.verdict = match (tree.leader_exit(), heeded) {
@@ -249,6 +249,11 @@ fn finish(run: &Run<'_>, tree: &mut Tree, over: Over) -> Summary {
                 }
                 _ => Verdict::Failed,
             };
+            // A run that is ended for its peer is ended whole, also when its bash was dead first.
+            s.kept = s.stragglers > 0 && run.keep_stragglers && s.verdict != Verdict::PeerGone;
+            if s.stragglers > 0 && !s.kept {
+                s.survivors = tree.end(run.group, mark, GRACE, LIMIT).survivors;
+            }
             s.exit = tree.leader_exit();
             return s;
         }
@@ -261,9 +266,8 @@ fn finish(run: &Run<'_>, tree: &mut Tree, over: Over) -> Summary {
             Verdict::Deadline
         }
         Over::Fault(why) => {
-            s.refusal = Some(Refusal::new(Reason::InternalFault, why.clone()));
             s.note = why;
-            Verdict::NotStarted
+            Verdict::Fault
         }
     };
     let ended = tree.end(run.group, mark, GRACE, LIMIT);

@@ -203,19 +203,28 @@ pub fn spawn(spec: &Spec, group: Option<&Cgroup>) -> Result<Child, SysError> {
     };
     let (pid, pidfd) = start(&mut ready, group)?;
     drop(report_w);
-    match read_report(report_r) {
-        Ok(None) => {}
-        Ok(Some((stage, errno))) if stage == Stage::Group as u32 => {
+    match started(read_report(report_r), pid, &pidfd)? {
+        None => {}
+        Some((stage, errno)) if stage == Stage::Group as u32 => {
             entered = Err(SysError::new(Stage::doing(stage), Errno::from_raw_os_error(errno)));
         }
-        Ok(Some((stage, errno))) => {
+        Some((stage, errno)) => {
             reap_one(pid);
             let path = spec.program.to_string_lossy().into_owned();
             return Err(SysError::at(Stage::doing(stage), path, Errno::from_raw_os_error(errno)));
         }
-        Err(e) => return Err(e),
     }
     Ok(Child { pid, pidfd, group: entered })
+}
+
+/// What the child told of its start. A child that cannot be heard may run all the same, and who
+/// gets an error from us takes it that nothing runs: so it is ended.
+fn started<T>(report: Result<T, SysError>, pid: i32, pidfd: &OwnedFd) -> Result<T, SysError> {
+    if report.is_err() {
+        let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+        reap_one(pid);
+    }
+    report
 }
 
 /// Forks, and in the child never returns.
@@ -424,5 +433,33 @@ fn hard_limit(pid: libc::pid_t, what: libc::__rlimit_resource_t) -> Option<libc:
     unsafe {
         let mut old: libc::rlimit = std::mem::zeroed();
         (libc::prlimit(pid, what, std::ptr::null(), &mut old) == 0).then_some(old.rlim_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_cannot_be_heard_does_not_live_on() {
+        let c = |s: &str| CString::new(s).unwrap();
+        let spec = Spec {
+            program: c("/bin/sleep"),
+            argv: vec![c("sleep"), c("60")],
+            env: Vec::new(),
+            cwd: c("/"),
+            umask: 0o077,
+            stdin: Stream::Null,
+            stdout: Stream::Null,
+            stderr: Stream::Null,
+            new_session: true,
+            die_with_parent: false,
+            limits: Limits::Keep,
+            pass: None,
+        };
+        let child = spawn(&spec, None).unwrap();
+        let fault = SysError::new("read the child's report", Errno::IO);
+        assert!(started::<()>(Err(fault), child.pid, &child.pidfd).is_err());
+        assert_eq!(crate::procfs::Stat::of(child.pid), None);
     }
 }

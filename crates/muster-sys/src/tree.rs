@@ -7,7 +7,9 @@
 //! forks and exits faster than the scan runs leaves zombies that the scan would otherwise wade
 //! through.
 //!
-//! Everything here takes for granted that the calling process has no children but the run's.
+//! Everything here takes for granted that the calling process has no children but the run's. The
+//! calling process and what is above it are never signalled, whatever variables they were given:
+//! whoever starts the shim chooses the environment that is searched.
 
 use crate::SysError;
 use crate::cgroup::Cgroup;
@@ -98,12 +100,11 @@ impl Tree {
         all
     }
 
-    /// Living processes of the run that are left, after reaping: what outlived its leader.
+    /// Processes of the run that are left, after reaping: what outlived its leader. None only when
+    /// the kernel says so; the count is of a snapshot that a process which forks and exits slips
+    /// through, hence at least one.
     pub fn stragglers(&mut self, group: Option<&Cgroup>) -> usize {
-        match self.reap() {
-            Left::Nothing if group.is_none() => 0,
-            _ => Self::living(group).len(),
-        }
+        if self.all_gone(group) { 0 } else { Self::living(group).len().max(1) }
     }
 
     /// Ends all of it: TERM, up to `grace` for it to work, then the group's kill and the loop, for
@@ -145,38 +146,48 @@ impl Tree {
                 std::thread::sleep(PAUSE);
             }
         }
-        let swept = kill_marked(mark);
+        let spared = own_line();
+        let swept = stop_then_kill(|| marked(mark, &spared));
         let survivors = if self.all_gone(group) { 0 } else { Self::living(group).len() };
         Ended { found, swept, survivors }
     }
 
     /// One round of {STOP until nothing is new; KILL}.
     fn stop_and_kill(&mut self) {
-        let mut stopped: HashSet<i32> = HashSet::new();
-        for _ in 0..STOP_ROUNDS {
+        stop_then_kill(|| {
             let now = procfs::descendants(crate::system::pid());
-            if self.reap() == Left::Nothing {
-                return;
-            }
-            let fresh: Vec<i32> = now.iter().copied().filter(|p| !stopped.contains(p)).collect();
-            if fresh.is_empty() {
-                break;
-            }
-            for p in fresh {
-                send(p, Signal::STOP);
-                stopped.insert(p);
-            }
+            if self.reap() == Left::Nothing { Vec::new() } else { now }
+        });
+    }
+}
+
+/// STOP to whatever `find` gives until it gives nothing new, so that nothing can fork itself out
+/// of sight; then KILL. How many were found.
+fn stop_then_kill(mut find: impl FnMut() -> Vec<i32>) -> usize {
+    let mut stopped: HashSet<i32> = HashSet::new();
+    for _ in 0..STOP_ROUNDS {
+        let fresh: Vec<i32> = find().into_iter().filter(|p| !stopped.contains(p)).collect();
+        if fresh.is_empty() {
+            break;
         }
-        let now: HashSet<i32> = procfs::descendants(crate::system::pid()).into_iter().collect();
-        for p in stopped {
-            // Whoever is no descendant any more is dead, or a stranger who got a dead one's
-            // number between the look and the signal: a stranger goes on.
-            send(p, if now.contains(&p) { Signal::KILL } else { Signal::CONT });
-        }
-        for p in now {
-            send(p, Signal::KILL);
+        for p in fresh {
+            send(p, Signal::STOP);
+            stopped.insert(p);
         }
     }
+    if stopped.is_empty() {
+        return 0;
+    }
+    let now: HashSet<i32> = find().into_iter().collect();
+    for &p in &stopped {
+        // Whoever is not found any more is dead, or a stranger who got a dead one's number
+        // between the look and the signal: a stranger goes on.
+        send(p, if now.contains(&p) { Signal::KILL } else { Signal::CONT });
+    }
+    for &p in &now {
+        send(p, Signal::KILL);
+    }
+    stopped.union(&now).count()
 }
 
 fn send(pid: i32, signal: Signal) {
@@ -186,35 +197,48 @@ fn send(pid: i32, signal: Signal) {
     }
 }
 
-/// KILLs every process that was started with the variable `mark`, and what those have started
-/// without it; how many were found.
-fn kill_marked((name, value): (&str, &str)) -> usize {
+/// This process and everything above it.
+fn own_line() -> HashSet<i32> {
+    let mut line = HashSet::new();
+    let mut at = crate::system::pid();
+    // A number that is seen again means that the line changed under the walk.
+    while at > 0 && line.insert(at) {
+        at = procfs::Stat::of(at).map_or(0, |s| s.ppid);
+    }
+    line
+}
+
+/// Processes that were started with the variable `mark`, and what those have started without it;
+/// none of `spared`, and nothing for being below one of those.
+fn marked((name, value): (&str, &str), spared: &HashSet<i32>) -> Vec<i32> {
     let mut found = procfs::with_environment(name, value);
+    found.retain(|p| !spared.contains(p));
     for p in found.clone() {
         found.extend(procfs::descendants(p));
     }
+    found.retain(|p| !spared.contains(p));
     found.sort_unstable();
     found.dedup();
-    for &p in &found {
-        send(p, Signal::KILL);
-    }
-    found.len()
+    found
 }
 
 /// Ends what is left of a run whose supervisor is gone: its group, and every process with `mark`
 /// in its environment, until none is left. `false` when some are left after `limit`.
 pub fn end_orphans(group: Option<&Cgroup>, mark: (&str, &str), limit: Duration) -> bool {
     let until = since_boot() + limit;
+    let spared = own_line();
     loop {
-        if let Some(g) = group
-            && !g.kill()
-        {
-            for p in g.pids() {
-                send(p, Signal::KILL);
-            }
+        if let Some(g) = group {
+            g.kill();
         }
-        let marked = kill_marked(mark);
-        if marked == 0 && group.is_none_or(|g| g.pids().is_empty()) {
+        let found = stop_then_kill(|| {
+            let mut all = marked(mark, &spared);
+            all.extend(group.map(Cgroup::pids).unwrap_or_default().iter().filter(|p| !spared.contains(p)));
+            all
+        });
+        let mut members = group.map(Cgroup::pids).unwrap_or_default();
+        members.retain(|p| !spared.contains(p));
+        if found == 0 && members.is_empty() {
             return true;
         }
         if since_boot() >= until {

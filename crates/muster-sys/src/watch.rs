@@ -221,6 +221,25 @@ impl Guard {
     }
 }
 
+/// Writes one line, of less than a pipe takes whole (`PIPE_BUF`, 4096 bytes, pipe(7)), once there
+/// is room for it; an error when there is none within `patience`. A stream that nobody empties
+/// would else hold up whoever writes.
+pub fn write_soon(fd: BorrowedFd<'_>, line: &[u8], patience: Duration) -> Result<(), SysError> {
+    let err = |e: Errno| SysError::new("write a line", e);
+    let until = crate::clock::since_boot() + patience;
+    loop {
+        let left = timespec(until.saturating_sub(crate::clock::since_boot()));
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+        match poll(&mut fds, Some(&left)) {
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(err(e)),
+            Ok(0) => return Err(err(Errno::TIMEDOUT)),
+            Ok(_) => break,
+        }
+    }
+    rustix::io::retry_on_intr(|| rustix::io::write(fd, line)).map(|_| ()).map_err(err)
+}
+
 /// Standard input, output and error of this process, as things to poll or read.
 pub fn standard_streams() -> [BorrowedFd<'static>; 3] {
     // The standard library opens /dev/null on those of the three that were closed at start.

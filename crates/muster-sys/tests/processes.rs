@@ -18,7 +18,7 @@ use muster_sys::clock::since_boot;
 use muster_sys::procfs::{self, Stat};
 use muster_sys::signals::EndingSignals;
 use muster_sys::tree::{Tree, become_subreaper, end_orphans};
-use muster_sys::watch::{Deadline, Event, Gone, ReadFault, Watch, read_to_end, standard_streams};
+use muster_sys::watch::{Deadline, Event, Gone, ReadFault, Watch, read_to_end, standard_streams, write_soon};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::CString;
@@ -228,6 +228,43 @@ fn t13_a_hopper_that_forks_and_exits_is_ended_in_bounded_time_body() {
     assert_eq!(ended.survivors, 0, "{ended:?}");
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(procfs::with_environment(MARK, &m).is_empty());
+}
+
+#[test]
+fn s7_a_hopper_that_outlives_its_leader_is_a_straggler_at_every_look() {
+    alone(
+        "s7_a_hopper_that_outlives_its_leader_is_a_straggler_at_every_look",
+        s7_a_hopper_that_outlives_its_leader_is_a_straggler_at_every_look_body,
+    );
+}
+
+fn s7_a_hopper_that_outlives_its_leader_is_a_straggler_at_every_look_body() {
+    let m = mark("s7-hopper");
+    let (child, mut tree) = start("hop() { (hop) & exit; }; (hop) & exit 0", &m);
+    until("the leader to end", || {
+        tree.reap();
+        tree.leader_exit().is_some()
+    });
+    assert_eq!(tree.leader_exit(), Some(Exit::Code(0)), "{child:?}");
+    for look in 0..2000 {
+        assert!(tree.stragglers(None) > 0, "look {look}");
+    }
+    assert_eq!(end(&mut tree, &m).survivors, 0);
+    assert_eq!(tree.stragglers(None), 0);
+}
+
+#[test]
+fn a_line_that_nobody_takes_holds_nobody_up() {
+    let (r, w) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let soon = Duration::from_millis(100);
+    write_soon(w.as_fd(), b"one\n", soon).unwrap();
+    let size = rustix::pipe::fcntl_getpipe_size(&w).unwrap();
+    rustix::io::write(&w, &vec![b'x'; size - 4096]).unwrap();
+    let t0 = since_boot();
+    assert!(write_soon(w.as_fd(), b"two\n", soon).is_err());
+    assert!((100..5000).contains(&(since_boot() - t0).as_millis()));
+    drop(r);
+    assert!(write_soon(w.as_fd(), b"three\n", soon).is_err());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The life of a run: one at a time, recorded, ended with everything it started.
 
 use crate::world::{
-    KPSSH, MUSTER, POLICY, RUN, World, collect, one, one_of, probe_two, two, until, wait_for_output,
-    wait_stopped, world,
+    KPSSH, MUSTER, POLICY, RUN, World, collect, one, one_of, probe_two, two, until, until_some,
+    wait_for_output, wait_stopped, world,
 };
 use muster_signing::intent::OnDisconnect;
 use muster_sys::procfs;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -375,5 +375,117 @@ fn s7_stragglers_are_ended_on_envelope_2_and_left_on_envelope_1() {
         for p in left {
             kill_process(Pid::from_raw(p).unwrap(), Signal::KILL).unwrap();
         }
+    });
+}
+
+#[test]
+fn m9_a_shim_below_a_marked_process_ends_neither_it_nor_itself() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let id = format!("{:032x}", std::process::id());
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        w.put(
+            &format!("{RUN}/run"),
+            &format!(
+                "muster-run: 1\nrun: {id}\nboot: {}\nshim: 1 1\ngroup: -\nphase: join\nsince: 2026-11-29T00:00:00Z\n",
+                boot.trim_end()
+            ),
+            0o600,
+        );
+        fs::set_permissions(RUN, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write("/mnt/input", two("echo ran\n").bytes()).unwrap();
+        let t = tag("m9-marked");
+        let line = "env -u MUSTER_RUN_ID MUSTER_TAG=$TAG-free sleep 61 >/dev/null 2>&1 & free=$!
+            MUSTER_TAG=$TAG-left sleep 61 >/dev/null 2>&1 &
+            (exec -a muster-shim \"$0\") < /mnt/input; echo code $?
+            kill -0 $free && echo free lives; kill $free";
+        let out = Command::new("/bin/bash")
+            .args(["-c", line, env!("CARGO_BIN_EXE_muster-shim")])
+            .env("MUSTER_RUN_ID", &id)
+            .env("TAG", &t)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert_eq!(text, "ran\ncode 0\nfree lives\n", "{out:?}");
+        assert_eq!(marked(&format!("{t}-left")), 0, "what has the mark is ended");
+        assert_eq!(w.events(), ["end:interrupted", "start", "end:ok"]);
+    });
+}
+
+#[test]
+fn m9_a_peer_that_reads_nothing_does_not_keep_the_host_busy() {
+    world(|w| {
+        w.provisioned(POLICY);
+        // As much on standard error as a pipe holds, so that there is no room for the shim's line.
+        let mut first =
+            w.call(MUSTER).start(&two("head -c 65536 /dev/zero >&2; echo started; exit 3\n").bytes());
+        wait_for_output(&mut first, "started");
+        until("the host to be free", || w.shim(MUSTER, &two("echo ran\n").bytes()).stdout == "ran\n");
+        let pid = i32::try_from(first.id()).unwrap();
+        until("the shim to end", || procfs::Stat::of(pid).is_none_or(|s| s.state == 'Z'));
+        assert_eq!(first.wait().unwrap().code(), Some(10));
+        assert_eq!(w.run_record(), None);
+        assert!(w.events().contains(&"end:failed".to_owned()));
+    });
+}
+
+#[test]
+fn m12_envelope_1_leaves_nothing_when_peer_and_bash_go_at_once() {
+    world(|w| {
+        w.drop_in();
+        let t = tag("m12-at-once");
+        let go = |last: &str| {
+            let _ = fs::remove_file("/run/gate");
+            let script = format!(
+                "export MUSTER_TAG={t}\n(setsid sleep 61 >/dev/null 2>&1 &)\necho started\n\
+                 until [ -e /run/gate ]; do sleep 0.02; done\n{last}\n"
+            );
+            let mut child = w.call(KPSSH).start(&one(&script, &[]));
+            wait_for_output(&mut child, "started");
+            let shim = i32::try_from(child.id()).unwrap();
+            let bash = || procfs::descendants(shim).into_iter().find_map(procfs::Stat::of);
+            let bash = until_some("bash", || bash().filter(|s| s.comm == "bash")).pid;
+            signal(&child, Signal::STOP);
+            wait_stopped(&child);
+            drop(child.stdout.take());
+            fs::write("/run/gate", "").unwrap();
+            until("bash to end", || procfs::Stat::of(bash).is_some_and(|s| s.state == 'Z'));
+            signal(&child, Signal::CONT);
+            collect(child).code
+        };
+        assert_eq!(go("exit 3"), Some(12));
+        assert_eq!(marked(&t), 0);
+        // A script that did all it was to do leaves what it started, as with the bash shim.
+        assert_eq!(go("exit 0"), Some(0));
+        let left = procfs::with_environment("MUSTER_TAG", &t);
+        assert_eq!(left.len(), 1);
+        kill_process(Pid::from_raw(left[0]).unwrap(), Signal::KILL).unwrap();
+    });
+}
+
+#[test]
+fn a_run_that_cannot_be_watched_is_ended_and_recorded_as_what_it_is() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let t = tag("fault");
+        let script = "echo started; sleep 61\n";
+        let input = tagged(script, &t).with(|d| d.on_disconnect = OnDisconnect::Finish).bytes();
+        let mut child = w.call(MUSTER).start(&input);
+        wait_for_output(&mut child, "started");
+        // poll(2) refuses more descriptors than the limit.
+        let limit = |n: &str| {
+            let pid = child.id().to_string();
+            let ok = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={n}:")]).status();
+            assert!(ok.unwrap().success());
+        };
+        limit("2");
+        std::thread::sleep(Duration::from_millis(1500));
+        limit("1024");
+        let out = collect(child);
+        assert_eq!(out.verdict(), (1, "internal"), "{out:?}");
+        assert!(out.stderr.contains("ended [internal]"), "{out:?}");
+        assert_eq!(marked(&t), 0);
+        assert_eq!(w.events(), ["start", "end:fault"]);
+        assert_eq!(w.run_record(), None);
     });
 }

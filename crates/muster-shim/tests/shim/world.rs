@@ -325,6 +325,15 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+pub(crate) fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    until(what, || {
+        found = look();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
 /// Waits for a process to be stopped.
 pub(crate) fn wait_stopped(child: &Child) {
     let pid = i32::try_from(child.id()).unwrap();
