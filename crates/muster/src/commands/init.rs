@@ -162,7 +162,8 @@ fn inventory(signer: &PublicKey, has_file: bool) -> String {
          muster-inventory: 1\n\n\
          trust:\n  allowed-signers: trust/allowed_signers\n  revoked-signers: trust/revoked_signers\n\n\
          signing:\n{signing}\n\n\
-         defaults:\n  ssh:\n    user: muster\n    identities: [keys/controller]\n\n\
+         defaults:\n  ssh:\n    user: muster\n    identities: [keys/controller]\n\
+         \u{20}\u{20}# Sent where a profile declares it.\n  vars:\n    MUSTER_NODE_NAME: {{from: name}}\n\n\
          hosts: {{}}\n"
     )
 }
