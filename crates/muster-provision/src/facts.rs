@@ -57,6 +57,8 @@ pub struct Facts {
     pub account_password: String,
     /// Groups of the pool login.
     pub account_groups: Vec<String>,
+    /// passwd line of the drop-in fleet's login.
+    pub fleet: Option<String>,
     /// Free KiB under `/var/lib` and `/usr/bin`.
     pub free_kib: (u64, u64),
     /// A provisioning that did not end.
@@ -86,9 +88,10 @@ const READ: &[&str] = &[
 const LOOK: &[&str] = &[files::ETC, files::VAR, files::HOME, files::SHIM_STATE, files::AUTHORIZED_KEYS_DIR];
 
 /// The read-only script that asks.
-pub fn script(account: &AccountName) -> String {
+pub fn script(account: &AccountName, fleet: Option<&AccountName>) -> String {
+    let fleet = fleet.map_or("-", AccountName::as_str);
     let words: Vec<String> = READ.iter().chain(LOOK).map(|p| quote(p)).collect();
-    with_lib(&format!("set -- {account} {}\n{}", words.join(" "), include_str!("host/inspect.sh")))
+    with_lib(&format!("set -- {account} {fleet} {}\n{}", words.join(" "), include_str!("host/inspect.sh")))
 }
 
 /// Why an answer is not one.
@@ -130,6 +133,7 @@ impl Facts {
             "account" => self.account = text(value),
             "account-password" => self.account_password = value.into(),
             "account-groups" => self.account_groups = value.split_whitespace().map(str::to_owned).collect(),
+            "fleet" => self.fleet = text(value),
             "free-var" => self.free_kib.0 = number(value)?,
             "free-usr" => self.free_kib.1 = number(value)?,
             "open" => {

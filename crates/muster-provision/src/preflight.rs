@@ -155,9 +155,13 @@ fn state(g: &mut Gate, facts: &Facts) {
 }
 
 fn drop_in(g: &mut Gate, spec: &HostSpec, facts: &Facts) {
-    if spec.drop_in.is_none() {
-        return;
-    }
+    let Some(fleet) = &spec.drop_in else { return };
+    g.stop_if(
+        facts.fleet.is_none(),
+        "drop-in",
+        format!("account {}", fleet.account),
+        "the fleet's login is not on this host: name the one that its sshd and sudoers files name, or leave the drop-in out",
+    );
     let path = files::KPSSH_ALLOWED_SIGNERS;
     match facts.files.get(path).and_then(|f| f.body.as_deref()) {
         None => g.stop_if(

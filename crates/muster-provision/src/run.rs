@@ -181,13 +181,16 @@ fn join<T: core::fmt::Display>(items: &[T]) -> String {
 pub fn silent(_: Event) {}
 
 /// Asks the host what there is. Reads only.
-pub async fn inspect<S: HostShell + Sync>(shell: &S, account: &AccountName) -> Result<Facts, RunError> {
+pub async fn inspect<S: HostShell + Sync>(
+    shell: &S,
+    account: &AccountName,
+    fleet: Option<&AccountName>,
+) -> Result<Facts, RunError> {
     let during = || "looking at the host".to_owned();
-    let out = shell.run_root(&facts::script(account), b"").await.map_err(|source| RunError::Shell {
-        during: during(),
-        source,
-        aftermath: Aftermath::Untouched,
-    })?;
+    let out = shell
+        .run_root(&facts::script(account, fleet), b"")
+        .await
+        .map_err(|source| RunError::Shell { during: during(), source, aftermath: Aftermath::Untouched })?;
     if out.status != 0 {
         let why = format!("exit {}: {}", out.status, out.stderr_tail(300));
         return Err(RunError::Failed { during: during(), why, aftermath: Aftermath::Untouched });
@@ -217,7 +220,7 @@ pub async fn preview<S: HostShell + Sync>(
     options: &Options,
 ) -> Result<Preview, RunError> {
     let plan = Plan::provision(spec).map_err(RunError::Spec)?;
-    let facts = inspect(shell, plan.account()).await?;
+    let facts = inspect(shell, plan.account(), fleet(spec)).await?;
     let obstacles = preflight::provision(spec, &facts);
     let todo = if obstacles.is_empty() {
         Transaction::new(shell, options).todo(&plan).await?
@@ -238,12 +241,13 @@ pub async fn provision<S: HostShell + Sync, P: Prover + Sync>(
 ) -> Result<Outcome, RunError> {
     let plan = Plan::provision(spec).map_err(RunError::Spec)?;
     watch(Event::Inspecting);
-    let facts = inspect(shell, plan.account()).await?;
+    let facts = inspect(shell, plan.account(), fleet(spec)).await?;
     let obstacles = preflight::provision(spec, &facts);
     if !obstacles.is_empty() {
         return Err(RunError::Obstacles(obstacles));
     }
-    let job = Job { retire: stale(&plan, &facts), manifest: plan.manifest(&options.id), plan: &plan };
+    let retire = stale(&plan, &facts);
+    let job = Job { retire, manifest: plan.manifest(&options.id), plan: &plan, fleet: fleet(spec) };
     Transaction::new(shell, options).carry_out(prover, &job, facts.open.as_ref(), watch).await
 }
 
@@ -256,12 +260,12 @@ pub async fn apply_part<S: HostShell + Sync, P: Prover + Sync>(
     watch: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Outcome, RunError> {
     watch(Event::Inspecting);
-    let facts = inspect(shell, plan.account()).await?;
+    let facts = inspect(shell, plan.account(), None).await?;
     let obstacles = preflight::part(plan, &facts);
     if !obstacles.is_empty() {
         return Err(RunError::Obstacles(obstacles));
     }
-    let job = Job { retire: Vec::new(), manifest: String::new(), plan };
+    let job = Job { retire: Vec::new(), manifest: String::new(), plan, fleet: None };
     Transaction::new(shell, options).carry_out(prover, &job, facts.open.as_ref(), watch).await
 }
 
@@ -275,12 +279,16 @@ pub async fn unprovision<S: HostShell + Sync, P: Prover + Sync>(
     watch: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Vec<String>, RunError> {
     watch(Event::Inspecting);
-    let facts = inspect(shell, &AccountName::default()).await?;
+    let facts = inspect(shell, &AccountName::default(), None).await?;
     let obstacles = preflight::unprovision(&facts);
     if !obstacles.is_empty() {
         return Err(RunError::Obstacles(obstacles));
     }
     Transaction::new(shell, options).take_back(prover, &facts, watch).await
+}
+
+fn fleet(spec: &HostSpec) -> Option<&AccountName> {
+    spec.drop_in.as_ref().map(|d| &d.account)
 }
 
 /// Files of an earlier plan that this one does not have: they go back to what they were.

@@ -5,6 +5,7 @@ use crate::plan::{Plan, Step, StepId};
 use crate::run::{Aftermath, Event, Options, Outcome, RunError};
 use crate::sh::{quote, revert_script, with_lib};
 use crate::shell::{HostShell, Prover, ShellError, ShellOutput};
+use crate::spec::AccountName;
 use core::time::Duration;
 
 /// Exit code of the host library: the transaction is not open.
@@ -17,6 +18,8 @@ pub(crate) struct Job<'a> {
     pub(crate) retire: Vec<String>,
     /// What the host shall keep; empty keeps the one that is there.
     pub(crate) manifest: String,
+    /// Login of a fleet whose shim is swapped.
+    pub(crate) fleet: Option<&'a AccountName>,
 }
 
 /// A failure before its aftermath is known.
@@ -60,7 +63,11 @@ impl<'a, S: HostShell + Sync> Transaction<'a, S> {
     }
 
     async fn raw(&self, during: &str, body: &str, stdin: &[u8]) -> Result<ShellOutput, Fault> {
-        self.shell.run_root(&with_lib(body), stdin).await.map_err(|e| Fault::Shell(during.to_owned(), e))
+        let take = if stdin.is_empty() { "" } else { "m_stdin\n" };
+        self.shell
+            .run_root(&with_lib(&format!("{take}{body}")), stdin)
+            .await
+            .map_err(|e| Fault::Shell(during.to_owned(), e))
     }
 
     /// Which steps have something to do; reads only.
@@ -186,6 +193,9 @@ impl<'a, S: HostShell + Sync> Transaction<'a, S> {
         }
         let granted = format!("m_granted {}", job.plan.account());
         self.call("asking sudo whether the login may run the shim", &granted, b"").await?;
+        if let Some(fleet) = job.fleet {
+            self.call("asking the swapped shim", &format!("m_fleet {fleet}"), b"").await?;
+        }
         self.reload(watch).await?;
         watch(Event::Proving);
         let proof = prover.pool_login().await.map_err(Fault::Proof)?;

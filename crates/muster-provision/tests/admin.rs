@@ -165,7 +165,7 @@ fn m10_lines_that_the_hosts_tool_does_not_know_are_left_out_and_no_others() {
     // A host key is made for the test where there is none yet, and is not left behind.
     s.ok("rm -f /etc/ssh/ssh_host_*; rmdir /run/sshd");
     assert!(adapt("sshd", sshd).0);
-    assert_eq!(s.sh("ls -d /run/muster-provision.* /etc/ssh/ssh_host_*").status.code(), Some(2));
+    assert_eq!(s.sh("ls -d /run/muster-tmp.* /etc/ssh/ssh_host_*").status.code(), Some(2));
 }
 
 #[test]

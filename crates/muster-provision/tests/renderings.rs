@@ -282,7 +282,7 @@ fn sh_takes_the_scripts() {
         render::sh(&plan, &ShimSource::Embedded),
         render::sh(&plan, &ShimSource::url("https://mirror.example/shim").unwrap()),
         muster_provision::sh::revert_script(),
-        muster_provision::facts::script(&AccountName::default()),
+        muster_provision::facts::script(&AccountName::default(), None),
     ];
     for shell in ["/usr/bin/dash", "/usr/bin/bash"] {
         for s in &scripts {

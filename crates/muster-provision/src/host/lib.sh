@@ -28,6 +28,14 @@ m_need_open() {
   m_lock
   [ -f "$O/id" ] && [ "$(cat "$O/id")" = "$1" ] || m_die 42 "transaction $1 is not open: it was put back meanwhile"
 }
+m_scratch() { mktemp -d /run/muster-tmp.XXXXXX; }
+# m_stdin: takes all of standard input in before anything is locked: a link that hangs must not hold
+# the lock that the timer needs to put the host back
+m_stdin() {
+  m_w=$(m_scratch) && cat >"$m_w/in" && exec <"$m_w/in" && rm -rf -- "$m_w" || m_die 1 "cannot take the input in"
+}
+# What a killed script may have left in /run; ten minutes are longer than any script of ours takes.
+m_sweep_run() { find /run -maxdepth 1 -name 'muster-tmp.*' -mmin +10 -exec rm -rf {} + 2>/dev/null || :; }
 m_tmp() { printf '%s/.%s.muster-new' "${1%/*}" "${1##*/}"; }
 m_label() { if command -v restorecon >/dev/null 2>&1; then restorecon -F "$1" 2>/dev/null || :; fi; }
 m_exists() { [ -e "$1" ] || [ -L "$1" ]; }
@@ -84,7 +92,7 @@ m_sshd() {
     case $m_e in
       *"rivilege separation directory"*) [ ! -d /run/sshd ] && mkdir -m 0755 /run/sshd && continue ;;
       *"no hostkeys available"*)
-        [ -z "$m_k" ] && m_k=$(mktemp -d /run/muster-provision.XXXXXX) && ssh-keygen -q -t ed25519 -N '' -f "$m_k/key" </dev/null && continue ;;
+        [ -z "$m_k" ] && m_k=$(m_scratch) && ssh-keygen -q -t ed25519 -N '' -f "$m_k/key" </dev/null && continue ;;
     esac
     printf '%s\n' "$m_e" | tr -d '\r' >&2
     break
@@ -101,7 +109,7 @@ m_valid() {
 }
 # m_adapt visudo|sshd < template > text: every `=` line, and each `?` line that the tool takes
 m_adapt() {
-  m_w=$(mktemp -d /run/muster-provision.XXXXXX) || return 1
+  m_w=$(m_scratch) || return 1
   cat >"$m_w/template"
   sed 's/^.//' "$m_w/template" >"$m_w/text"
   if ! m_valid "$1" "$m_w/text" 2>/dev/null; then
@@ -136,7 +144,7 @@ m_pin() {
   m_check_pinned "$1" "$2" "$3" && return 0
   m_f=/etc/ssh/sshd_config
   [ -f "$m_f" ] && [ ! -L "$m_f" ] || m_die 43 "$m_f is not a plain file: make sshd include $4 by hand"
-  m_w=$(mktemp -d /run/muster-provision.XXXXXX) || return 1
+  m_w=$(m_scratch) || return 1
   { printf 'Include %s\n' "$4"; cat "$m_f"; } >"$m_w/new"
   if ! m_check_pinned "$1" "$2" "$3" "$m_w/new" 2>/dev/null; then
     # No Include (before 8.2): the block itself, before the first Match, else at the end.

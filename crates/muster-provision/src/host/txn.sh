@@ -27,6 +27,12 @@ m_granted() {
   m_sudo_l "$1" | grep -q 'NOPASSWD: /usr/bin/muster-shim ""' ||
     m_die 43 "sudo does not see the permission of $1: does /etc/sudoers read /etc/sudoers.d, and does a later line take it back?"
 }
+# m_fleet ACCOUNT: the fleet's login gets an answer from the shim that took the place of its own
+m_fleet() {
+  m_c=$(printf 'kpssh-envelope: 1\nphase: probe\n' |
+    setpriv --reuid "$(id -u "$1")" --regid "$(id -g "$1")" --init-groups -- /opt/kpssh/kpssh-shim 2>&1) ||
+    m_die 43 "as $1, /opt/kpssh/kpssh-shim does not answer a probe: $(printf '%s' "$m_c" | tail -n 1)"
+}
 
 m_unit() { for m_u in ssh sshd; do if systemctl is-active --quiet "$m_u.$1" 2>/dev/null; then echo "$m_u.$1"; return 0; fi; done; return 1; }
 # sshd reads its files anew; it listens again within the second that is waited here
@@ -79,6 +85,7 @@ m_arm() {
 
 # m_sweep: what a begin or an end that was cut short left behind
 m_sweep() {
+  m_sweep_run
   rm -rf -- "$P"/closed.*
   if [ -f "$P/new/made" ]; then m_v=y; else m_v=; fi
   rm -rf -- "$P/new"
@@ -111,7 +118,9 @@ m_begin() {
 }
 # m_revert WHY [ID]: put everything of the open transaction back; harmless when repeated
 m_revert() {
-  m_lock 60
+  # The timer has nobody who would try again.
+  if [ "$1" = timer ]; then m_lock 3600; else m_lock 60; fi
+  m_sweep_run
   if [ ! -f "$O/id" ]; then
     if [ "$1" = timer ]; then exit 0; fi
     m_sweep
