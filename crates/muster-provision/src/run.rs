@@ -181,7 +181,11 @@ fn join<T: core::fmt::Display>(items: &[T]) -> String {
 pub fn silent(_: Event) {}
 
 /// Asks the host what there is. Reads only.
-pub async fn inspect<S: HostShell + Sync>(
+pub async fn inspect<S: HostShell + Sync>(shell: &S, account: &AccountName) -> Result<Facts, RunError> {
+    look(shell, account, None).await
+}
+
+async fn look<S: HostShell + Sync>(
     shell: &S,
     account: &AccountName,
     fleet: Option<&AccountName>,
@@ -220,7 +224,7 @@ pub async fn preview<S: HostShell + Sync>(
     options: &Options,
 ) -> Result<Preview, RunError> {
     let plan = Plan::provision(spec).map_err(RunError::Spec)?;
-    let facts = inspect(shell, plan.account(), fleet(spec)).await?;
+    let facts = look(shell, plan.account(), fleet(spec)).await?;
     let obstacles = preflight::provision(spec, &facts);
     let todo = if obstacles.is_empty() {
         Transaction::new(shell, options).todo(&plan).await?
@@ -241,7 +245,7 @@ pub async fn provision<S: HostShell + Sync, P: Prover + Sync>(
 ) -> Result<Outcome, RunError> {
     let plan = Plan::provision(spec).map_err(RunError::Spec)?;
     watch(Event::Inspecting);
-    let facts = inspect(shell, plan.account(), fleet(spec)).await?;
+    let facts = look(shell, plan.account(), fleet(spec)).await?;
     let obstacles = preflight::provision(spec, &facts);
     if !obstacles.is_empty() {
         return Err(RunError::Obstacles(obstacles));
@@ -260,7 +264,7 @@ pub async fn apply_part<S: HostShell + Sync, P: Prover + Sync>(
     watch: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Outcome, RunError> {
     watch(Event::Inspecting);
-    let facts = inspect(shell, plan.account(), None).await?;
+    let facts = inspect(shell, plan.account()).await?;
     let obstacles = preflight::part(plan, &facts);
     if !obstacles.is_empty() {
         return Err(RunError::Obstacles(obstacles));
@@ -279,7 +283,7 @@ pub async fn unprovision<S: HostShell + Sync, P: Prover + Sync>(
     watch: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Vec<String>, RunError> {
     watch(Event::Inspecting);
-    let facts = inspect(shell, &AccountName::default(), None).await?;
+    let facts = inspect(shell, &AccountName::default()).await?;
     let obstacles = preflight::unprovision(&facts);
     if !obstacles.is_empty() {
         return Err(RunError::Obstacles(obstacles));
