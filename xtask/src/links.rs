@@ -15,8 +15,14 @@ pub(crate) fn check() -> Result<()> {
     let mut dead = Vec::new();
     for page in &pages {
         let text = fs::read_to_string(page)?;
+        let mut fenced = false;
         for (number, line) in text.lines().enumerate() {
-            for target in targets(line) {
+            fenced ^= line.trim_start().starts_with("```");
+            // Code is not text: a regular expression may look like a link.
+            if fenced || line.starts_with("    ") {
+                continue;
+            }
+            for target in targets(&without_code(line)) {
                 let dir = page.parent().unwrap_or(&root);
                 if !dir.join(target).exists() {
                     dead.push(format!("{}:{}: {target}", page.display(), number + 1));
@@ -46,6 +52,11 @@ fn collect(dir: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
+/// A line without its `code`.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("``")
+}
+
 /// The relative targets of `[text](target)` in a line, without their fragment.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
@@ -58,7 +69,13 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::targets;
+    use super::{targets, without_code};
+
+    #[test]
+    fn code_is_no_link() {
+        let line = without_code("`[a](b)` and [`c`](d.md) and `x");
+        assert_eq!(targets(&line).collect::<Vec<_>>(), ["d.md"]);
+    }
 
     #[test]
     fn relative_targets_only() {
