@@ -13,8 +13,9 @@ use russh::{Channel, ChannelMsg, ChannelOpenFailure};
 use tokio::time::{Instant, timeout};
 
 use crate::certificate::printable;
-use crate::exec::{Captured, Closer, Ended, ExecFault, Limits, Pass, Status, answer, open_session};
+use crate::exec::{Closer, Ended, Pass, answer, open_session};
 use crate::link::Link;
+use crate::outcome::{Captured, ExecFault, Limits, Status};
 use crate::tunnel::open_abandonable;
 
 /// Something to try.
@@ -246,7 +247,7 @@ async fn session(link: &Arc<Link>, attempt: Attempt<'_>, until: Instant) -> Atte
         }
     };
     let writer = Arc::new(writer);
-    let mut closer = Closer::new(&writer);
+    let mut closer = Closer::new(&writer, link);
     let (sent, stdin) = match attempt {
         Attempt::Shell { stdin } => (writer.request_shell(true).await, Some(stdin)),
         Attempt::Exec { command, stdin } => (writer.exec(true, command).await, Some(stdin)),

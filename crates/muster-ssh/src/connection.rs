@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use crate::exec::{Exec, ExecError, ExecOutcome, Limits};
+use crate::exec::Exec;
 use crate::link::{HopReport, Link};
+use crate::outcome::{ExecError, ExecOutcome, Limits};
 
 /// A connection that is logged in. Dropping it closes it at once; what runs on it is cut off.
 pub struct Connection {

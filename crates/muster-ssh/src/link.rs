@@ -1,13 +1,13 @@
 //! One hop's session, from bytes to a login.
 
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use base64ct::{Base64, Encoding as _};
 use muster_core::UtcTime;
 use russh::client::{self, Handle};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::algorithms;
 use crate::certificate::{CertificateFault, certificate_kind, printable};
@@ -15,7 +15,7 @@ use crate::error::{Cause, HopRef, Stage};
 use crate::fingerprint::{Fingerprint, KeyKind};
 use crate::handler::{Algorithms, Handler, Shared, describe};
 use crate::route::Hop;
-use crate::stream::{Control, Guarded, SILENT};
+use crate::stream::{Control, Guarded, SILENT, lock};
 use crate::trust::{Basis, Untrusted};
 
 /// What a hop proved to be, and how we got in.
@@ -41,6 +41,9 @@ pub struct HopReport {
     pub banner: String,
 }
 
+/// What sshd needs, on a busy host, to reap a command that has ended.
+const REAPING: Duration = Duration::from_secs(2);
+
 /// A hop that let us in.
 pub(crate) struct Link {
     pub(crate) handle: Handle<Handler>,
@@ -48,6 +51,8 @@ pub(crate) struct Link {
     pub(crate) report: HopReport,
     pub(crate) channel_deadline: Duration,
     keepalive: Duration,
+    /// When a command on it last ended.
+    session_ended: Mutex<Option<Instant>>,
     /// The bastion that carries this link. Kept alive by it.
     pub(crate) outer: Option<Arc<Link>>,
 }
@@ -244,8 +249,20 @@ impl Link {
             report,
             channel_deadline: hop.timing.channel,
             keepalive: keepalive.interval,
+            session_ended: Mutex::new(None),
             outer,
         })
+    }
+
+    /// A session channel is over on our side.
+    pub(crate) fn session_ends(&self) {
+        *lock(&self.session_ended) = Some(Instant::now());
+    }
+
+    /// Whether the host may still count a session that is over: sshd does until it has reaped the
+    /// command, and at its MaxSessions refuses the next one meanwhile.
+    pub(crate) fn may_still_count_one(&self) -> bool {
+        lock(&self.session_ended).is_some_and(|at| at.elapsed() < REAPING)
     }
 
     /// Whether it may still carry something.

@@ -8,8 +8,7 @@ use std::time::Instant;
 use muster_ssh::testing::client;
 use muster_ssh::{Address, Cause, ConnectError, Hop, HostTrust, Route, Stage, Timing};
 
-use crate::brisk;
-use crate::exec::resident;
+use crate::{alone, brisk, resident};
 
 const PIN: &str = "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -79,6 +78,9 @@ fn hello() -> Vec<u8> {
 
 #[tokio::test]
 async fn st20_closed_before_the_banner() {
+    if !alone("hostile::st20_closed_before_the_banner") {
+        return;
+    }
     let (error, _) = meet(drop).await;
     assert_eq!(error.cause(), &Cause::DroppedBeforeBanner { said: None });
     // What a newer sshd says to an address that it penalizes.
@@ -95,6 +97,9 @@ async fn st20_closed_before_the_banner() {
 
 #[tokio::test]
 async fn st20_tarpits_end_at_the_deadline() {
+    if !alone("hostile::st20_tarpits_end_at_the_deadline") {
+        return;
+    }
     // Says nothing at all.
     let (error, took) = meet(|mut s| drain(&mut s)).await;
     let late = Cause::Deadline { stage: Stage::Handshake, after: Duration::from_millis(1500) };
@@ -129,6 +134,9 @@ async fn st20_tarpits_end_at_the_deadline() {
 
 #[tokio::test]
 async fn st20_endless_banners() {
+    if !alone("hostile::st20_endless_banners") {
+        return;
+    }
     let (error, _) = meet(|mut s| while s.write_all(b"hello hello hello\r\n").is_ok() {}).await;
     assert!(matches!(error.cause(), Cause::NotSsh { .. }), "{error}");
     let (error, _) = meet(|mut s| while s.write_all(&[b'a'; 4096]).is_ok() {}).await;
@@ -154,6 +162,9 @@ async fn st20_endless_banners() {
 
 #[tokio::test]
 async fn st20_giant_and_impossible_packets() {
+    if !alone("hostile::st20_giant_and_impossible_packets") {
+        return;
+    }
     for length in [0u32, 1, 5, 100_000, 0x0fff_ffff, u32::MAX] {
         let (error, took) = meet(move |mut s| {
             let mut bytes = b"SSH-2.0-Evil\r\n".to_vec();
@@ -170,6 +181,9 @@ async fn st20_giant_and_impossible_packets() {
 
 #[tokio::test]
 async fn st20_garbage_in_the_key_exchange() {
+    if !alone("hostile::st20_garbage_in_the_key_exchange") {
+        return;
+    }
     let reply = |host_key: &[u8], signature: &[u8]| {
         let mut payload = vec![31];
         string(&mut payload, host_key);
@@ -217,6 +231,9 @@ async fn st20_garbage_in_the_key_exchange() {
 
 #[tokio::test]
 async fn terrapin_a_host_without_strict_order_and_without_gcm_is_refused() {
+    if !alone("hostile::terrapin_a_host_without_strict_order_and_without_gcm_is_refused") {
+        return;
+    }
     let (error, _) = meet(|mut s| {
         let mut all = b"SSH-2.0-Old\r\n".to_vec();
         all.extend(kexinit("curve25519-sha256", GOOD.1, "chacha20-poly1305@openssh.com,aes256-ctr"));
@@ -242,6 +259,9 @@ async fn terrapin_a_host_without_strict_order_and_without_gcm_is_refused() {
 
 #[tokio::test]
 async fn st20_flood_of_ignored_packets_is_bounded() {
+    if !alone("hostile::st20_flood_of_ignored_packets_is_bounded") {
+        return;
+    }
     let (error, took) = meet(|mut s| {
         let _ = s.write_all(b"SSH-2.0-Evil\r\n");
         let ignore = packet(&[2; 1000]);

@@ -31,3 +31,26 @@ fn brisk() -> Timing {
         retry: RetryPolicy { attempts: 1, first_delay: second / 20, max_delay: second, within: second * 20 },
     }
 }
+
+/// Runs the test of this name again in a process of its own, where no other test disturbs what is
+/// measured of the process. `true` = this is that process.
+fn alone(name: &str) -> bool {
+    if std::env::var_os("MUSTER_TEST_ALONE").is_some() {
+        return true;
+    }
+    let out = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("MUSTER_TEST_ALONE", "1")
+        .output()
+        .unwrap();
+    let (said, cried) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && said.contains("1 passed"), "{said}\n{cried}");
+    eprintln!("{cried}");
+    false
+}
+
+/// This process's resident bytes.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}

@@ -1,0 +1,6 @@
+//! `muster host …` as an operator runs it, against real hosts: the built binary, real sshd, sudo, systemd.
+
+mod life;
+mod operator;
+mod secrets;
+mod troubles;
