@@ -1,6 +1,7 @@
 //! `muster host …` as an operator runs it, against real hosts: the built binary, real sshd, sudo, systemd.
 
 mod life;
+mod migration;
 mod operator;
 mod secrets;
 mod troubles;
