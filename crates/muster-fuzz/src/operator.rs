@@ -9,9 +9,10 @@ use muster::{
 };
 use std::{collections::BTreeSet, fmt::Write as _, path::Path};
 
-/// The lines that a fault may name: those of the text, and the one after its last LF.
+/// The lines that a fault may name: those of the text, and the one after its last break. A lone CR is a line break in YAML
+/// (YAML 1.2, section 5.4).
 fn lines(text: &str) -> usize {
-    text.split('\n').count() + 1
+    text.bytes().filter(|b| matches!(b, b'\n' | b'\r')).count() + 2
 }
 
 fn faulty(fault: &Fault, text: &str) -> Said {
