@@ -82,6 +82,8 @@ pub(crate) enum Token {
 }
 
 const MAX_DEPTH: usize = 24;
+/// Bytes that may be read a second time to find out what each `((` is; a script is far shorter.
+const MAX_WASTED: usize = 16 << 20;
 /// Longest first, so that the first match is the right one.
 const OPS: [&str; 22] = [
     ";;&", "&>>", "<<<", "<<-", ";;", ";&", "&&", "&>", "||", "|&", "<<", "<&", "<>", ">>", ">&", ">|", ";",
@@ -90,7 +92,7 @@ const OPS: [&str; 22] = [
 
 /// Reads a whole script.
 pub(crate) fn tokens(script: &[u8]) -> Result<Vec<Token>, Lost> {
-    let mut reader = Reader { src: script, pos: 0, line: 1, depth: 0 };
+    let mut reader = Reader { src: script, pos: 0, line: 1, depth: 0, wasted: 0 };
     reader.run(End::Eof)
 }
 
@@ -105,6 +107,8 @@ struct Reader<'s> {
     pos: usize,
     line: usize,
     depth: usize,
+    /// Bytes that were read as arithmetic and turned out to be none.
+    wasted: usize,
 }
 
 struct Waiting {
@@ -175,7 +179,7 @@ impl<'s> Reader<'s> {
                 Some(_) => {
                     if nest.at_start
                         && self.starts("((")
-                        && let Some(names) = self.try_arithmetic(2)
+                        && let Some(names) = self.try_arithmetic(2)?
                     {
                         out.push(Token::Word(Word { line, parts: vec![Part::Arithmetic { names, line }] }));
                         nest.at_start = false;
@@ -298,7 +302,7 @@ impl<'s> Reader<'s> {
                 let line = self.line;
                 let text = self.until(b'`', b"`$\\")?;
                 self.deeper()?;
-                let mut inner = Reader { src: text.as_bytes(), pos: 0, line, depth: self.depth };
+                let mut inner = Reader { src: text.as_bytes(), pos: 0, line, depth: self.depth, wasted: 0 };
                 let tokens = inner.run(End::Eof)?;
                 self.depth -= 1;
                 parts.push(Part::Commands { tokens, quoted, process: false });
@@ -352,7 +356,7 @@ impl<'s> Reader<'s> {
             }
             Some(b'(') => {
                 if self.peek_at(1) == Some(b'(')
-                    && let Some(names) = self.try_arithmetic(2)
+                    && let Some(names) = self.try_arithmetic(2)?
                 {
                     parts.push(Part::Arithmetic { names, line });
                     return Ok(());
@@ -445,15 +449,20 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The names in `((…))`; `None`, with nothing taken, when it is a subshell in a subshell instead.
-    fn try_arithmetic(&mut self, skip: usize) -> Option<Vec<String>> {
+    /// The names in `((…))`; `None`, with nothing taken, when it is a subshell in a subshell instead. Finding that out may
+    /// read to the end of the script each time, so that it is done often, but not without end.
+    fn try_arithmetic(&mut self, skip: usize) -> Result<Option<Vec<String>>, Lost> {
         let back = (self.pos, self.line);
         self.pos += skip;
-        let names = self.arithmetic().ok();
-        if names.is_none() {
-            (self.pos, self.line) = back;
+        if let Ok(names) = self.arithmetic() {
+            return Ok(Some(names));
         }
-        names
+        self.wasted += self.pos - back.0;
+        (self.pos, self.line) = back;
+        if self.wasted > MAX_WASTED {
+            return self.lost("too many `((` that are not arithmetic");
+        }
+        Ok(None)
     }
 
     /// After `((`: the names up to the matching `))`.
@@ -510,7 +519,7 @@ impl<'s> Reader<'s> {
         }
         let body = self.src.get(start..end).unwrap_or_default();
         self.deeper()?;
-        let mut inner = Reader { src: body, pos: 0, line, depth: self.depth };
+        let mut inner = Reader { src: body, pos: 0, line, depth: self.depth, wasted: 0 };
         let mut parts = Vec::new();
         while inner.peek().is_some() {
             match inner.peek() {

@@ -73,6 +73,9 @@ fn what_cannot_be_followed_is_said_with_its_line() {
     assert!(tokens(deep.as_bytes()).is_err());
     let deep = "${a:-".repeat(5000);
     assert!(tokens(deep.as_bytes()).is_err());
+    // Each of them could be arithmetic up to the end of the script.
+    let open = "(".repeat(1 << 20);
+    assert!(tokens(open.as_bytes()).unwrap_err().why.contains("too many"));
 }
 
 proptest::proptest! {
