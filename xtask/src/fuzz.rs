@@ -217,12 +217,18 @@ fn read_log(target: &str, log: &str) -> Outcome {
         let (_, rest) = line.split_once(" cov: ")?;
         rest.split(' ').next()?.parse().ok()
     });
-    let crash = log.lines().find(|l| {
+    // Of a panic the words are on the line after the place.
+    let mut lines = log.lines();
+    let crash = lines.by_ref().find(|l| {
         l.contains("ERROR: ")
             || l.contains("panicked at")
             || l.starts_with("ALARM:")
             || l.contains("SUMMARY: ")
     });
+    let crash = match crash {
+        Some(place) if place.contains("panicked at") => lines.next().or(Some(place)),
+        other => other,
+    };
     Outcome {
         target: target.to_owned(),
         runs: stat("number_of_executed_units"),
@@ -291,8 +297,9 @@ mod tests {
 
     #[test]
     fn a_crash_is_read() {
+        let panic = "thread '<unnamed>' (1) panicked at crates/x.rs:1:1:\nwhat was wrong\nstack backtrace:\n";
+        assert_eq!(read_log("t", panic).crash.as_deref(), Some("what was wrong"));
         for line in [
-            "thread '<unnamed>' (1) panicked at crates/x.rs:1:1:",
             "==1==ERROR: AddressSanitizer: heap-buffer-overflow on address",
             "==1== ERROR: libFuzzer: out-of-memory (used: 2049Mb; limit: 2048Mb)",
             "ALARM: working on the last Unit for 11 seconds",
