@@ -3,6 +3,7 @@
 //! Takes no lock and writes nothing. Every state file is replaced whole by whoever writes it, so
 //! that reading without the lock sees one version or the other.
 
+use crate::floors::Floors;
 use crate::policy::{Loaded, Policy};
 use crate::probe::{self, Inside, LastRun, PolicySummary, Running};
 use crate::runfile::{self, Found};
@@ -33,7 +34,7 @@ pub fn probe(version: Version, called: CalledAs, loaded: &Loaded, now: UtcTime) 
 fn inside(called: CalledAs, loaded: &Loaded, now: UtcTime) -> Inside {
     let state = floors::state_dir();
     let policy = match &loaded.policy {
-        Some(p) => Ok(summary(called, loaded, p, state.as_ref().ok())),
+        Some(p) => summary(called, loaded, p, state.as_ref()).map_err(|r| r.to_string()),
         None => Err(format!("{} is not there", paths::POLICY)),
     };
     Inside {
@@ -45,13 +46,24 @@ fn inside(called: CalledAs, loaded: &Loaded, now: UtcTime) -> Inside {
     }
 }
 
-fn summary(called: CalledAs, loaded: &Loaded, p: &Policy, state: Option<&StateDir>) -> PolicySummary {
-    let floors = state.and_then(|dir| floors::read(dir).ok()).unwrap_or_default();
+/// Where intents are taken, floors that cannot be read are the fault that every one of them would
+/// meet: never shown as no floors.
+fn summary(
+    called: CalledAs,
+    loaded: &Loaded,
+    p: &Policy,
+    state: Result<&StateDir, &Refusal>,
+) -> Result<PolicySummary, Refusal> {
+    let floors = match state.map_err(Clone::clone).and_then(floors::read) {
+        Ok(floors) => floors,
+        Err(_) if p.profiles.is_none() => Floors::default(),
+        Err(r) => return Err(r),
+    };
     let profiles = p.profiles.iter().flatten().map(|(name, least)| {
         let floor = floors.get(name).max(*least);
         (name.to_string(), floor.unwrap_or(1))
     });
-    PolicySummary {
+    Ok(PolicySummary {
         digest: loaded.digest.map(|d| hex(&d)).unwrap_or_default(),
         host: p.host.as_ref().map(ToString::to_string),
         pools: p.pools.iter().map(ToString::to_string).collect(),
@@ -59,7 +71,7 @@ fn summary(called: CalledAs, loaded: &Loaded, p: &Policy, state: Option<&StateDi
         signers_needed: p.signers_needed as usize,
         max_deadline: p.max_deadline,
         profiles: profiles.collect(),
-    }
+    })
 }
 
 fn running() -> Option<Running> {

@@ -113,6 +113,7 @@ fn one(ground: &Ground<'_>, input: &[u8], facts: &mut Facts) -> Result<Asked, Re
     clock::check(ground.now, ground.build, UtcTime::from_unix(0))?;
     let params = signed.params()?;
     facts.name_params(params.iter().map(|(name, _)| name.as_str()));
+    can_be_passed(&params)?;
     Ok(Asked::Run(Box::new(Order {
         phase: signed.phase,
         script: Some(script),
@@ -165,6 +166,7 @@ fn two(ground: &Ground<'_>, input: &[u8], facts: &mut Facts) -> Result<Asked, Re
     let params = signed.params()?;
     facts.name_params(params.iter().map(|(name, _)| name.as_str()));
     let environment = intent.check_params(&params)?;
+    can_be_passed(&environment)?;
     Ok(Asked::Run(Box::new(Order {
         phase: signed.phase,
         script,
@@ -177,6 +179,25 @@ fn two(ground: &Ground<'_>, input: &[u8], facts: &mut Facts) -> Result<Asked, Re
             not_before: intent.not_before(),
         }),
     })))
+}
+
+/// The longest `NAME=value` that Linux hands to a program (`MAX_ARG_STRLEN` of execve(2), with 4 KiB
+/// pages, less the NUL).
+const MAX_VARIABLE: usize = 131_071;
+
+/// Refuses what would only fail when bash is started: with a start record and a raised floor behind
+/// it, and as often as the sender likes.
+fn can_be_passed(environment: &[Param]) -> Result<(), Refusal> {
+    let too_long = |(name, value): &&Param| name.len() + 1 + value.len() > MAX_VARIABLE;
+    match environment.iter().find(too_long) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let name = name.get(..128).unwrap_or(name);
+            let why =
+                format!("parameter {name}: no program takes more than {MAX_VARIABLE} bytes in a variable");
+            Err(Refusal::new(Reason::TooLarge, why))
+        }
+    }
 }
 
 /// Phase, profile, target, clock, validity, deadline: all 6.

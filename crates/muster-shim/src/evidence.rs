@@ -10,6 +10,9 @@ use muster_sys::tcp::Connection;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+/// Keys that one login uses, at most.
+const MAX_KEYS: usize = 8;
+
 /// What is known of the peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
@@ -48,11 +51,11 @@ impl Peer {
 
 /// Fingerprints of the `publickey TYPE BASE64` lines (sshd_config(5), `ExposeAuthInfo`). One line
 /// that cannot be read makes all unknown: a policy that narrows by key must not see fewer keys
-/// than there were.
+/// than there were. So do more than a login uses: each would be in every record.
 pub fn keys(text: &[u8]) -> Vec<String> {
     let lines = text.split(|&b| b == b'\n').filter_map(|l| l.strip_prefix(b"publickey "));
-    let all: Option<Vec<String>> = lines.map(fingerprint).collect();
-    all.unwrap_or_default()
+    let all: Option<Vec<String>> = lines.take(MAX_KEYS + 1).map(fingerprint).collect();
+    all.filter(|k| k.len() <= MAX_KEYS).unwrap_or_default()
 }
 
 fn fingerprint(line: &[u8]) -> Option<String> {
@@ -84,6 +87,8 @@ mod tests {
             keys(format!("{KEY}\npublickey ssh-ed25519 AAAA\n").as_bytes()).is_empty(),
             "one bad line: unknown"
         );
+        assert_eq!(keys(format!("{KEY}\n").repeat(8).as_bytes()).len(), 8);
+        assert!(keys(format!("{KEY}\n").repeat(9).as_bytes()).is_empty(), "too many: unknown");
     }
 
     #[test]

@@ -62,6 +62,11 @@ pub fn execute(
     facts: &mut Facts,
     recorder: &mut Recorder,
 ) -> Result<ShimExit, Refusal> {
+    if recorder.boot().is_empty() {
+        // Without it a run record of this boot looks like one of the boot before, and what it left
+        // would be taken for dead.
+        return Err(Refusal::new(Reason::InternalFault, "the kernel does not tell its boot id"));
+    }
     let held = take_lock()?;
     let mut later = Later::default();
     let done = locked(&held, stage, order, facts, recorder, &mut later);
@@ -102,7 +107,10 @@ fn locked(
 
     let begun = announce(stage, &order, facts, recorder, raise.as_ref(), later);
     let summary = match begun {
-        Ok(()) => carry_out(stage, &order, facts, recorder, group.as_ref()),
+        Ok(()) => {
+            facts.floor_after = facts.floor_before.max(order.epoch.as_ref().map(|e| e.epoch));
+            carry_out(stage, &order, facts, recorder, group.as_ref())
+        }
         Err(Begun::Unrecorded(r)) => {
             forget(held, group.as_ref());
             return Err(r);
@@ -159,7 +167,7 @@ fn finish_interrupted(held: &LockHeld, recorder: &Recorder) -> Result<(), Refusa
         return Err(busy(&found));
     }
     if this_boot {
-        let group = record.group.as_ref().and_then(|p| Cgroup::reopen(p, record.run.as_str()));
+        let group = record.group.as_ref().and_then(|p| Cgroup::reopen(p, &record.run.public()));
         if !tree::end_orphans(group.as_ref(), (MARK, record.run.as_str()), ORPHANS) {
             return Err(Refusal::new(Reason::SurvivorsRemain, format!("run {}", record.run.as_str())));
         }
@@ -202,7 +210,6 @@ fn check_floor(
     let least = policy.profile(&epoch.profile).flatten();
     facts.floor_before = now.get(&epoch.profile).max(least);
     now.check(&epoch.profile, epoch.epoch, least, policy.epoch_max_step)?;
-    facts.floor_after = facts.floor_before.max(Some(epoch.epoch));
     Ok(now.raised(&epoch.profile, epoch.epoch, epoch.not_before))
 }
 
@@ -223,7 +230,7 @@ fn check_key(loaded: &Loaded, peer: &Peer, phase: Phase) -> Result<(), Refusal> 
 }
 
 fn make_group(run: &RunId, facts: &Facts, recorder: &Recorder) -> Option<Cgroup> {
-    match Cgroup::make(run.as_str()) {
+    match Cgroup::make(&run.public()) {
         Ok(g) => Some(g),
         Err(e) => {
             recorder

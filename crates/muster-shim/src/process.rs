@@ -8,9 +8,11 @@ use crate::called::CalledAs;
 use crate::decide::{Asked, Ground, decide};
 use crate::evidence::Peer;
 use crate::execute::{Stage, execute};
+use crate::policy::Loaded;
 use crate::record::{Facts, Recorder};
 use crate::report::Reporter;
 use crate::steps::Steps;
+use crate::trust::Trust;
 use crate::{answer, clock, input, paths, policy, trust};
 use muster_core::{Reason, ShimExit, UtcTime};
 use muster_signing::Refusal;
@@ -26,15 +28,22 @@ const EVIDENCE: [&str; 2] = ["SSH_USER_AUTH", "SSH_CONNECTION"];
 pub fn run(mut args: impl Iterator<Item = OsString>, steps: &mut dyn Steps) -> ShimExit {
     let called = args.next().as_deref().and_then(CalledAs::from_argv0);
     let reporter = Reporter::new(called.unwrap_or(CalledAs::Muster));
+    let ids = system::user_ids();
     let refuse = |reason, detail: &str| {
-        reporter.refusal(&Refusal::new(reason, detail));
-        ShimExit::Internal
+        let r = Refusal::new(reason, detail);
+        if ids == (0, 0) {
+            // Somebody tried root's stage with what it never gets.
+            Recorder::new(called.unwrap_or(CalledAs::Muster), Peer::default()).refused(&Facts::default(), &r);
+        }
+        reporter.refusal(&r);
+        r.reason.exit()
     };
     if args.next().is_some() {
         return refuse(Reason::Argument, "");
     }
     let Some(called) = called else { return refuse(Reason::CalledAs, "") };
-    match system::user_ids() {
+    match ids {
+        (0, 0) if !procfs::is_mounted() => refuse(Reason::ProcMissing, ""),
         (0, 0) => stage_two(called, reporter, steps),
         // Set-user-id root is not how this program is installed.
         (_, 0) => refuse(Reason::NotRoot, "it has root's rights without being root"),
@@ -50,17 +59,14 @@ fn stage_one(called: CalledAs) -> String {
 }
 
 fn stage_two(called: CalledAs, reporter: Reporter, steps: &mut dyn Steps) -> ShimExit {
-    if !procfs::is_mounted() {
-        let r = Refusal::new(Reason::ProcMissing, "");
-        reporter.refusal(&r);
-        return r.reason.exit();
-    }
     let [user_auth, connection] = EVIDENCE;
     let peer = match environment::start([user_auth, connection, "SUDO_UID"]) {
         Ok([user_auth, connection, sudo_uid]) => Peer::collect(user_auth, connection, sudo_uid),
         Err(e) => {
-            reporter.refusal(&Refusal::new(Reason::InternalFault, e.line()));
-            return ShimExit::Internal;
+            let r = Refusal::new(Reason::InternalFault, e.line());
+            Recorder::new(called, Peer::default()).refused(&Facts::default(), &r);
+            reporter.refusal(&r);
+            return r.reason.exit();
         }
     };
     let mut recorder = Recorder::new(called, peer.clone());
@@ -85,15 +91,11 @@ fn as_root(
 ) -> Result<ShimExit, Refusal> {
     let sshd = sshd::ancestor();
     let root = Root::system().map_err(|e| Refusal::new(Reason::InternalFault, e.line()))?;
-    let loaded = policy::load(&root)?;
-    let trust = trust::load(&root, called, &loaded);
-    match &trust {
-        Ok(t) => trust::check_threshold_can_be_met(&loaded, t)?,
-        // The bash shim reads its trust root last of all, and answers a probe without one.
-        Err(_) if called == CalledAs::Kpssh => {}
-        Err(r) => return Err(r.clone()),
-    }
+    // Before any input: a host that is at fault says so to whoever asks.
+    drop(files(&root, called)?);
     let input = input::read()?;
+    // Again, and these count: a key that was revoked while the input was on its way is revoked.
+    let (loaded, trust) = files(&root, called)?;
     let now = UtcTime::from_unix(muster_sys::clock::unix_seconds());
     let ground = Ground { called, loaded: &loaded, trust: &trust, now, build: clock::build_date() };
     let order = match decide(&ground, &input, facts)? {
@@ -103,4 +105,17 @@ fn as_root(
     drop(input);
     let mut stage = Stage { loaded: &loaded, peer, sshd, reporter, steps };
     execute(&mut stage, order, facts, recorder)
+}
+
+/// Policy and trust files, read and judged.
+fn files(root: &Root, called: CalledAs) -> Result<(Loaded, Result<Trust, Refusal>), Refusal> {
+    let loaded = policy::load(root)?;
+    let trust = trust::load(root, called, &loaded);
+    match &trust {
+        Ok(t) => trust::check_threshold_can_be_met(&loaded, t)?,
+        // The bash shim reads its trust root last of all, and answers a probe without one.
+        Err(_) if called == CalledAs::Kpssh => {}
+        Err(r) => return Err(r.clone()),
+    }
+    Ok((loaded, trust))
 }

@@ -70,6 +70,13 @@ impl RunId {
         ok.then(|| Self(text.to_owned()))
     }
 
+    /// A name of the run that everybody may see, as in the control groups: the id itself is the
+    /// mark of its processes, and whoever knows it could put it on others.
+    pub fn public(&self) -> String {
+        let digest = crate::sha256(format!("muster-run-group\n{}", self.0).as_bytes());
+        hex(digest.first_chunk::<16>().unwrap_or(&[0; 16]))
+    }
+
     /// The 32 characters.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -105,25 +112,41 @@ pub struct Facts {
     pub params: Vec<String>,
 }
 
-/// Names of parameters that a record has, at most.
-const MAX_NAMES: usize = 128;
+/// Bytes of parameter names in a record, at most: the names of most intents, while a record is small
+/// beside the durable log, which nobody shall be able to wash clean with a few runs.
+const MAX_NAMES: usize = 2048;
 /// Longest such name, in bytes. On envelope 1 names have no bound of their own, and a record that
 /// is too long for the journal would be a way not to be recorded.
 const MAX_NAME: usize = 128;
 
 impl Facts {
-    /// Takes the names: the first 128, long ones cut, and how many more there were.
-    pub fn name_params<'n>(&mut self, names: impl ExactSizeIterator<Item = &'n str>) {
-        let more = names.len().saturating_sub(MAX_NAMES);
-        self.params = names
-            .take(MAX_NAMES)
-            .map(|n| match n.get(..MAX_NAME) {
+    /// Takes the names: the first 2 KiB of them, long ones cut; when that is not all, how many more
+    /// there were, and the SHA-256 of all names, each ended by a line feed.
+    pub fn name_params<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        let (mut room, mut more, mut cut) = (MAX_NAMES, 0usize, false);
+        let mut whole = String::new();
+        self.params.clear();
+        for n in names {
+            whole.push_str(n);
+            whole.push('\n');
+            let shown = match n.get(..MAX_NAME) {
                 Some(head) if n.len() > MAX_NAME => format!("{head}..."),
                 _ => n.to_owned(),
-            })
-            .collect();
+            };
+            cut |= shown.len() != n.len();
+            match room.checked_sub(shown.len() + 1).filter(|_| more == 0) {
+                Some(left) => {
+                    room = left;
+                    self.params.push(shown);
+                }
+                None => more += 1,
+            }
+        }
         if more > 0 {
             self.params.push(format!("+{more}"));
+        }
+        if more > 0 || cut {
+            self.params.push(format!("sha256:{}", hex(&crate::sha256(whole.as_bytes()))));
         }
     }
 }

@@ -301,14 +301,8 @@ fn in_child(r: &Ready<'_>) -> ! {
             fail(r.report, Stage::Session);
         }
         for (what, limit) in &r.limits {
-            // A container may lack the right to raise hard limits: then the soft one moves alone.
-            if libc::setrlimit(*what as _, limit) != 0 {
-                let mut now: libc::rlimit = std::mem::zeroed();
-                if libc::getrlimit(*what as _, &mut now) != 0 {
-                    fail(r.report, Stage::Limit);
-                }
-                now.rlim_cur = limit.rlim_cur.min(now.rlim_max);
-                libc::setrlimit(*what as _, &now);
+            if !set_limit(*what, limit) {
+                fail(r.report, Stage::Limit);
             }
         }
         streams(r);
@@ -389,6 +383,32 @@ fn reap_one(pid: i32) {
         while let Err(Errno::INTR) = rustix::process::waitpid(Some(p), rustix::process::WaitOptions::empty())
         {
         }
+    }
+}
+
+/// Sets one limit of this process; between fork and exec too. A container may lack the right to
+/// raise hard limits: then the soft one moves alone.
+fn set_limit(what: c_int, limit: &libc::rlimit) -> bool {
+    // SAFETY: system calls on an integer and on live plain old data.
+    #[allow(unsafe_code)]
+    unsafe {
+        if libc::setrlimit(what as _, limit) == 0 {
+            return true;
+        }
+        let mut now: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(what as _, &mut now) != 0 {
+            return false;
+        }
+        now.rlim_cur = limit.rlim_cur.min(now.rlim_max);
+        libc::setrlimit(what as _, &now);
+        true
+    }
+}
+
+/// Gives this process itself the limits of [`Limits::Root`], as far as it may have them.
+pub(crate) fn take_root_limits() {
+    for (what, limit) in limits(Limits::Root) {
+        set_limit(what, &limit);
     }
 }
 

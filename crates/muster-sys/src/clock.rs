@@ -19,7 +19,11 @@ pub fn since_boot() -> Duration {
 pub fn boot_id() -> Result<String, SysError> {
     let path = "/proc/sys/kernel/random/boot_id";
     let text = std::fs::read_to_string(path).map_err(|e| SysError::at("read", path, e))?;
-    Ok(text.trim_end().to_owned())
+    let id = text.trim_end();
+    if id.len() != 36 || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
+        return Err(SysError::at("read", path, std::io::Error::other("it holds no boot id")));
+    }
+    Ok(id.to_owned())
 }
 
 /// Whether the kernel believes that its clock is synchronised: `STA_UNSYNC` of adjtimex(2).

@@ -59,9 +59,10 @@ pub fn kernel() -> (String, String) {
     (u.release().to_string_lossy().into_owned(), u.machine().to_string_lossy().into_owned())
 }
 
-/// Processors that this process may run on: what nproc(1) prints.
+/// Processors that this process may run on: what nproc(1) prints. The quota of a control group
+/// is not counted in, because it says nothing of what the machine has.
 pub fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize).max(1)
 }
 
 #[cfg(test)]
@@ -78,7 +79,8 @@ mod tests {
         let s = space(Path::new("/")).unwrap();
         assert!(s.total > s.free && s.total > 1 << 20);
         assert!(!kernel().0.is_empty());
-        assert!(processors() >= 1);
+        let nproc = crate::command::Command::new("/usr/bin/nproc").run().unwrap();
+        assert_eq!(processors().to_string(), String::from_utf8(nproc.stdout).unwrap().trim_end());
         assert_eq!(pid(), i32::try_from(std::process::id()).unwrap());
     }
 }

@@ -1,6 +1,8 @@
 //! How a script starts, what is written down about it, and what the state on disk may look like.
 
-use crate::world::{KPSSH, MUSTER, POLICY, RUN, STATE, collect, keys, one, probe_two, two, world};
+use crate::world::{
+    KPSSH, MUSTER, POLICY, RUN, STATE, collect, event, keys, mount, one, probe_two, two, world,
+};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -140,12 +142,15 @@ fn s8_a_full_disk_stops_a_rising_floor_and_not_the_current_epoch() {
         assert_eq!(fs::read(format!("{STATE}/floors")).unwrap(), keep);
         let same = two("echo ran\n").epoch(5).phase("leave").with(|d| d.not_before = crate::world::at(-7200));
         assert_eq!(w.shim(MUSTER, &same.bytes()).stdout, "ran\n");
-        let events = w.events();
+        let records: Vec<_> = w.journal().into_iter().filter(|r| r.contains_key("MUSTER_EVENT")).collect();
+        let events: Vec<_> = records.iter().filter_map(event).collect();
         assert_eq!(
             events[2..],
             ["start", "end:not-started", "refused:internal", "start", "end:ok"],
             "{events:?}"
         );
+        let after: Vec<_> = records.iter().map(|r| r.get("MUSTER_FLOOR_AFTER").map(String::as_str)).collect();
+        assert_eq!(after, [None, Some("5"), None, None, None, None, Some("5")], "said once it is so");
         let names: Vec<_> = fs::read_dir(STATE).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert!(!names.iter().any(|n| n.to_string_lossy().ends_with(".tmp")), "{names:?}");
     });
@@ -220,6 +225,7 @@ fn n3_without_proc_nothing_runs_and_the_file_of_the_script_is_sealed() {
         let out = c.output().unwrap();
         assert_eq!(out.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&out.stderr).contains("[proc-missing]"), "{out:?}");
+        assert_eq!(w.events().pop().as_deref(), Some("refused:proc-missing"));
     });
 }
 
@@ -272,7 +278,117 @@ fn s3_names_of_parameters_cannot_make_a_record_too_long_for_the_journal() {
         let params: Vec<(&str, &str)> = params.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let out = w.shim(KPSSH, &one("echo ran\n", &params));
         assert_eq!(out.stdout, "ran\n");
-        assert_eq!(w.events(), ["start", "end:ok"]);
         assert!(!out.stderr.contains("recorded nowhere"), "{out:?}");
+        let records: Vec<_> = w.journal().into_iter().filter(|r| r.contains_key("MUSTER_EVENT")).collect();
+        assert_eq!(records.iter().filter_map(event).collect::<Vec<_>>(), ["start", "end:ok"]);
+        for r in &records {
+            let size: usize = r.iter().map(|(k, v)| k.len() + v.len()).sum();
+            assert!(size < 4096, "{size}");
+            let names = &r["MUSTER_PARAMS"];
+            assert!(names.contains("...") && names.contains(" +"), "{names}");
+            assert!(names.rsplit_once(" sha256:").is_some_and(|(_, d)| d.len() == 64), "{names}");
+        }
+    });
+}
+
+#[test]
+fn s3_a_variable_that_no_program_takes_is_refused_before_anything_is_recorded_or_raised() {
+    world(|w| {
+        w.provisioned(&format!("envelope-1 = true\n{POLICY}")).drop_in();
+        let name = "KPSSH_LONG";
+        let value = |n: usize| "x".repeat(n - name.len() - 1);
+        let out = w.shim(KPSSH, &one("echo ran ${#KPSSH_LONG}\n", &[(name, &value(131_071))]));
+        assert_eq!(out.stdout, format!("ran {}\n", 131_071 - name.len() - 1), "{out:?}");
+        assert_eq!((w.log().len(), w.events().len()), (2, 2));
+        let out = w.shim(KPSSH, &one("echo ran\n", &[(name, &value(131_072))]));
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((4, "too-large"), ""));
+        assert_eq!((w.log().len(), w.events()), (2, vec!["refused:too-large".to_owned()]));
+    });
+}
+
+#[test]
+fn m8_what_root_is_asked_wrongly_is_journalled() {
+    world(|w| {
+        w.provisioned(POLICY);
+        assert_eq!(w.call(MUSTER).arg("--help").input(b"").verdict(), (1, "argument"));
+        assert_eq!(w.shim("bash", b"").verdict(), (1, "called-as"));
+        assert_eq!(w.events(), ["refused:argument", "refused:called-as"]);
+    });
+}
+
+#[test]
+fn m9_without_a_boot_id_nothing_runs() {
+    world(|w| {
+        w.provisioned(POLICY);
+        mount(&["--bind", "/dev/null", "/proc/sys/kernel/random/boot_id"]);
+        let out = w.shim(MUSTER, &two("echo ran\n").bytes());
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((1, "internal"), ""), "{out:?}");
+        assert!(fs::metadata(RUN).is_err(), "before the lock");
+        assert_eq!(w.events(), ["refused:internal"]);
+    });
+}
+
+#[test]
+fn s9_a_key_that_is_revoked_while_the_input_is_on_its_way_is_revoked() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let input = two("echo ran\n").bytes();
+        let (head, tail) = input.split_at(20);
+        let mut child = w.call(MUSTER).command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(head).unwrap();
+        // It has read the files and waits for the rest of its input.
+        let wchan = format!("/proc/{}/syscall", child.id());
+        crate::world::until("the shim to wait", || {
+            fs::read_to_string(&wchan).is_ok_and(|s| {
+                s.starts_with(&format!("{} ", libc::SYS_poll))
+                    || s.starts_with(&format!("{} ", libc::SYS_ppoll))
+            })
+        });
+        w.put("/etc/muster/revoked_signers", &format!("{}\n", keys().signer_fp), 0o644);
+        stdin.write_all(tail).unwrap();
+        drop(stdin);
+        let out = collect(child);
+        assert_eq!((out.code, out.stdout.as_str()), (Some(2), ""), "{out:?}");
+    });
+}
+
+#[test]
+fn s2_the_callers_limits_do_not_decide_what_is_recorded() {
+    world(|w| {
+        w.provisioned(POLICY);
+        fs::write("/mnt/input", two("echo ran\n").epoch(3).bytes()).unwrap();
+        let line = "ulimit -S -f 0; ulimit -S -n 12; exec -a muster-shim \"$0\" < /mnt/input";
+        let out =
+            Command::new("/bin/bash").args(["-c", line, env!("CARGO_BIN_EXE_muster-shim")]).output().unwrap();
+        assert_eq!((out.status.code(), &*out.stdout), (Some(0), &b"ran\n"[..]), "{out:?}");
+        assert_eq!((w.floor_of("p"), w.log().len()), (Some(3), 2));
+    });
+}
+
+#[test]
+fn s8_a_probe_tells_broken_floors_as_the_fault_that_they_are() {
+    world(|w| {
+        w.provisioned(POLICY);
+        w.put(&format!("{STATE}/floors"), "nonsense\n", 0o600);
+        let out = w.shim(MUSTER, &probe_two());
+        assert!(out.stdout.contains("\"policy\":{\"fault\":"), "{out:?}");
+        assert!(out.stdout.contains("floors: "), "{out:?}");
+        // Without profiles nobody needs them.
+        w.put("/etc/muster/shim.toml", "host = \"edge-1\"\n", 0o644);
+        let out = w.shim(MUSTER, &probe_two());
+        assert!(out.stdout.contains("\"host\":\"edge-1\""), "{out:?}");
+    });
+}
+
+#[test]
+fn m9_the_name_of_the_group_does_not_tell_the_mark() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let script = format!("cat {RUN}/run; cat /proc/self/cgroup; echo \"id $MUSTER_RUN_ID\"\n");
+        let out = w.shim(MUSTER, &two(&script).bytes());
+        let (seen, id) = out.stdout.split_once("\nid ").unwrap();
+        assert_eq!(seen.matches(id.trim_end()).count(), 1, "in the private run record alone: {out:?}");
+        assert!(seen.contains("group: -\n") || seen.contains("/muster-run-"), "{out:?}");
     });
 }

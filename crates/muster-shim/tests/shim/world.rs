@@ -88,7 +88,7 @@ pub(crate) fn world(test: impl FnOnce(&World) + Send) {
     }
 }
 
-fn mount(args: &[&str]) {
+pub(crate) fn mount(args: &[&str]) {
     let out = Command::new("mount").args(args).output().unwrap();
     assert!(out.status.success(), "mount {args:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
@@ -230,7 +230,7 @@ impl World {
     }
 }
 
-fn event(r: &BTreeMap<String, String>) -> Option<String> {
+pub(crate) fn event(r: &BTreeMap<String, String>) -> Option<String> {
     let e = r.get("MUSTER_EVENT")?;
     Some(match e.as_str() {
         "end" => format!("end:{}", r["MUSTER_VERDICT"]),
