@@ -10,6 +10,8 @@ use muster_signing::revoked::RevokedSigners;
 /// Principal and namespace of envelope 2.
 const PRINCIPAL: &str = "muster";
 const NAMESPACE: &str = "muster-intent";
+/// The shim's own bound on a trust file (S10).
+const MOST: usize = 1 << 20;
 
 /// Takes any civil time as UTC: good for finding out whether a line can be read, never for a verdict.
 #[derive(Debug)]
@@ -24,6 +26,13 @@ impl LocalTime for AnyZone {
 /// The faults of the two trust files that a spec carries. Times must end in `Z` (S1): a time that
 /// the caller's zone could move is not written.
 pub(crate) fn check_spec(spec: &HostSpec, faults: &mut Vec<SpecFault>) {
+    for (part, bytes) in
+        [("allowed_signers", &spec.allowed_signers), ("revoked_signers", &spec.revoked_signers)]
+    {
+        if bytes.len() > MOST {
+            faults.push(SpecFault::new(part, format!("{} bytes; the shim reads 1 MiB at most", bytes.len())));
+        }
+    }
     match AllowedSigners::parse(&spec.allowed_signers, &ZuluOnly) {
         Err(e) => faults.push(SpecFault::new("allowed_signers", e.to_string())),
         Ok(signers) => {

@@ -92,6 +92,8 @@ pub struct Evidence {
     pub shim_sum: String,
     /// SHA-256 of `/opt/kpssh/kpssh-shim`.
     pub kpssh_sum: String,
+    /// Exit code of a probe through the login's own road; `None` when it was not tried.
+    pub probe_exit: Option<i32>,
     /// What is in the pool login's home.
     pub in_home: Vec<String>,
     /// Paths, `None` where there is nothing.
@@ -161,6 +163,7 @@ impl Evidence {
             }
             "shim-sum" => self.shim_sum = value.into(),
             "kpssh-sum" => self.kpssh_sum = value.into(),
+            "probe-exit" => self.probe_exit = value.parse().ok(),
             "in-home" => self.in_home.push(value.into()),
             "provision-open" => self.open = value.into(),
             "provision-record" => self.record = value.into(),

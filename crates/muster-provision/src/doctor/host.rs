@@ -255,8 +255,30 @@ fn digest(sum: &str, path: &str, known: &Known) -> Finding {
     }
 }
 
+/// The answer is the shim's JSON document; its version is all that is taken from it here.
+fn probe(e: &Evidence) -> Finding {
+    let Some(code) = e.probe_exit else {
+        return unknown("the shim was not asked: it or the login is not there", PROVISION);
+    };
+    let answer = e.bodies.get("probe").map(|b| String::from_utf8_lossy(b).into_owned()).unwrap_or_default();
+    if code != 0 || !answer.contains("\"muster-probe\"") {
+        let tail = crate::shell::one_line_tail(answer.as_bytes(), 200);
+        return fail(
+            format!("a probe as the login ended with {code}: {tail}"),
+            "look at the checks above; the message is sudo's or the shim's",
+        );
+    }
+    let version = answer
+        .split_once("\"shim\":")
+        .and_then(|(_, rest)| rest.split_once("\"version\":\""))
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map(|(v, _)| v.to_owned());
+    pass(format!("the shim answers, version {}", version.unwrap_or_else(|| "not known".into())))
+}
+
 pub(super) fn rest(_: &Subject, e: &Evidence, known: &Known) -> Vec<Check> {
     vec![
+        check("probe", "the whole road (login, sudo, shim, policy) is tried, not only its parts", probe(e)),
         check("clock", "a wrong clock voids good intents or revives expired ones", clock(e, known)),
         check("clock-sync", "a clock that nothing sets drifts into a wrong one", sync(e)),
         check("provision-open", "a provisioning that did not end may have left the host half done", open(e)),
