@@ -1,4 +1,5 @@
-//! Writing JSON (RFC 8259): one object, built field by field. Reading is nobody's need here.
+//! Writing JSON (RFC 8259), for records and probe. The shim reads none, so this stands in the place
+//! of a library that every host would carry.
 
 use std::fmt::Write as _;
 
@@ -33,6 +34,11 @@ impl Value {
     /// An object.
     pub fn object<K: Into<String>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
         Self::Object(fields.into_iter().map(|(k, v)| (k.into(), v)).collect())
+    }
+
+    /// The text of `Some`, or `null`.
+    pub fn optional(text: Option<impl Into<String>>) -> Self {
+        Self::or_null(text, Self::text)
     }
 
     /// The value of `Some`, or `null`.

@@ -9,10 +9,9 @@
 //! put there.
 
 mod facts;
-mod json;
 mod tools;
 
-use crate::probe::json::Json;
+use crate::json::Value;
 use muster_core::UtcTime;
 
 /// What only the rest of the shim knows. Everything else the probe reads itself.
@@ -85,59 +84,53 @@ pub fn one() -> String {
 
 /// The JSON document, ended by a line feed.
 pub fn two(inside: &Inside) -> String {
-    let mut j = Json::default();
-    j.object(|j| {
-        j.number("muster-probe", 1);
-        facts::write(j, inside.now);
-        tools::write(j);
-        j.member("shim", |j| {
-            j.object(|j| {
-                j.string("version", env!("CARGO_PKG_VERSION"));
-                j.string("build-date", &inside.build_date.to_string());
-            });
-        });
-        j.member("policy", |j| policy(j, &inside.policy));
-        j.member("running", |j| running(j, inside.running.as_ref()));
-        j.member("last-run", |j| last_run(j, inside.last_run.as_ref()));
-    });
-    j.finish()
+    let mut all = vec![("muster-probe", Value::Number(1))];
+    all.extend(facts::members(inside.now));
+    all.push(("tools", tools::all()));
+    let shim = [
+        ("version", Value::text(env!("CARGO_PKG_VERSION"))),
+        ("build-date", Value::text(inside.build_date.to_string())),
+    ];
+    all.push(("shim", Value::object(shim)));
+    all.push(("policy", policy(&inside.policy)));
+    all.push(("running", Value::or_null(inside.running.as_ref(), running)));
+    all.push(("last-run", Value::or_null(inside.last_run.as_ref(), last_run)));
+    format!("{}\n", Value::object(all))
 }
 
-fn policy(j: &mut Json, policy: &Result<PolicySummary, String>) {
-    j.object(|j| match policy {
-        Err(fault) => j.string("fault", fault),
-        Ok(p) => {
-            j.string("sha256", &p.digest);
-            j.optional("host", p.host.as_deref());
-            j.strings("pools", &p.pools);
-            j.boolean("envelope-1", p.envelope_one);
-            j.number("signers-needed", p.signers_needed as u64);
-            j.number("max-deadline", u64::from(p.max_deadline));
-            j.member("profiles", |j| {
-                j.object(|j| p.profiles.iter().for_each(|(name, floor)| j.number(name, u64::from(*floor))));
-            });
-        }
-    });
+fn policy(policy: &Result<PolicySummary, String>) -> Value {
+    let p = match policy {
+        Err(fault) => return Value::object([("fault", Value::text(fault))]),
+        Ok(p) => p,
+    };
+    let profiles = p.profiles.iter().map(|(name, floor)| (name, Value::Number(u64::from(*floor))));
+    Value::object([
+        ("sha256", Value::text(&p.digest)),
+        ("host", Value::optional(p.host.as_deref())),
+        ("pools", Value::texts(&p.pools)),
+        ("envelope-1", Value::Bool(p.envelope_one)),
+        ("signers-needed", Value::Number(p.signers_needed as u64)),
+        ("max-deadline", Value::Number(u64::from(p.max_deadline))),
+        ("profiles", Value::object(profiles)),
+    ])
 }
 
-fn running(j: &mut Json, running: Option<&Running>) {
-    let Some(r) = running else { return j.null() };
-    j.object(|j| {
-        j.string("run", &r.run);
-        j.string("phase", &r.phase);
-        j.string("since", &r.since.to_string());
-        j.boolean("alive", r.alive);
-    });
+fn running(r: &Running) -> Value {
+    Value::object([
+        ("run", Value::text(&r.run)),
+        ("phase", Value::text(&r.phase)),
+        ("since", Value::text(r.since.to_string())),
+        ("alive", Value::Bool(r.alive)),
+    ])
 }
 
-fn last_run(j: &mut Json, last: Option<&LastRun>) {
-    let Some(r) = last else { return j.null() };
-    j.object(|j| {
-        j.string("run", &r.run);
-        j.string("phase", &r.phase);
-        j.string("verdict", &r.verdict);
-        j.string("time", &r.time.to_string());
-    });
+fn last_run(r: &LastRun) -> Value {
+    Value::object([
+        ("run", Value::text(&r.run)),
+        ("phase", Value::text(&r.phase)),
+        ("verdict", Value::text(&r.verdict)),
+        ("time", Value::text(r.time.to_string())),
+    ])
 }
 
 #[cfg(test)]

@@ -327,6 +327,10 @@ impl Silence {
     fn too_long(&mut self, now: Duration) -> bool {
         let unanswered = self.connection.and_then(|c| c.unanswered());
         self.pause = ((since_boot().saturating_sub(now)) * 50).clamp(TICK, 5 * TICK);
+        self.count(unanswered.map(u64::from), now)
+    }
+
+    fn count(&mut self, unanswered: Option<u64>, now: Duration) -> bool {
         match unanswered {
             Some(n) if n > 0 => now.saturating_sub(*self.since.get_or_insert(now)) >= SILENCE,
             _ => {
@@ -387,5 +391,12 @@ mod tests {
         let mut s = Silence::of(None);
         assert!(!s.too_long(since_boot()));
         assert_eq!((s.since, s.pause), (None, TICK));
+        let mut at = |second: u64, unanswered| s.count(unanswered, Duration::from_secs(second));
+        assert!(!at(100, Some(1)) && !at(107, Some(3)) && !at(114, Some(4)));
+        assert!(at(115, Some(4)));
+        // One answer, or a connection that the kernel does not show any more, begins anew.
+        assert!(!at(116, Some(0)) && !at(117, Some(1)) && !at(131, Some(2)));
+        assert!(!at(132, None) && !at(133, Some(1)) && !at(147, Some(1)));
+        assert!(at(148, Some(1)));
     }
 }

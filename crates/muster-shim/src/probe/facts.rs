@@ -1,6 +1,6 @@
 //! Facts that the kernel, `/etc/os-release` and systemd tell.
 
-use super::json::Json;
+use crate::json::Value;
 use muster_core::UtcTime;
 use muster_sys::command::Command;
 use std::io::Read as _;
@@ -10,42 +10,37 @@ use std::time::Duration;
 /// Bytes that are read of a file of facts at the most.
 const MOST: u64 = 64 * 1024;
 
-/// Writes `os`, `kernel`, `cpus`, `memory-kib`, `swap-kib`, `cgroup`, `clock`, `disk`, `kubelet`.
-pub(super) fn write(j: &mut Json, now: UtcTime) {
+/// `os`, `kernel`, `cpus`, `memory-kib`, `swap-kib`, `cgroup`, `clock`, `disk`, `kubelet`.
+pub(super) fn members(now: UtcTime) -> Vec<(&'static str, Value)> {
     let release = text("/etc/os-release").or_else(|| text("/usr/lib/os-release")).unwrap_or_default();
-    j.member("os", |j| {
-        j.object(|j| {
-            j.optional("id", os_field(&release, "ID").as_deref());
-            j.optional("version", os_field(&release, "VERSION_ID").as_deref());
-            j.optional("name", os_field(&release, "PRETTY_NAME").as_deref());
-        });
-    });
+    let os = [("id", "ID"), ("version", "VERSION_ID"), ("name", "PRETTY_NAME")];
     let (kernel, machine) = muster_sys::system::kernel();
-    j.member("kernel", |j| {
-        j.object(|j| {
-            j.string("release", &kernel);
-            j.string("machine", &machine);
-        });
-    });
-    j.number("cpus", muster_sys::system::processors() as u64);
-    j.number("memory-kib", meminfo("MemTotal").unwrap_or(0));
-    j.number("swap-kib", meminfo("SwapTotal").unwrap_or(0));
-    j.string("cgroup", cgroup_version());
-    j.member("clock", |j| {
-        j.object(|j| {
-            j.string("now", &now.to_string());
-            j.known("synchronised", muster_sys::clock::synchronised());
-        });
-    });
-    j.member("disk", |j| match muster_sys::system::space(Path::new("/var/lib")) {
-        Ok(space) => j.object(|j| {
-            j.string("path", "/var/lib");
-            j.number("total-bytes", space.total);
-            j.number("free-bytes", space.free);
-        }),
-        Err(_) => j.null(),
-    });
-    j.optional("kubelet", kubelet_state().as_deref().filter(|s| !s.is_empty()));
+    let clock = [
+        ("now", Value::text(now.to_string())),
+        ("synchronised", Value::or_null(muster_sys::clock::synchronised(), Value::Bool)),
+    ];
+    let disk = muster_sys::system::space(Path::new("/var/lib")).ok();
+    let kubelet = kubelet_state().filter(|s| !s.is_empty());
+    vec![
+        ("os", Value::object(os.map(|(name, field)| (name, Value::optional(os_field(&release, field)))))),
+        ("kernel", Value::object([("release", Value::text(kernel)), ("machine", Value::text(machine))])),
+        ("cpus", Value::Number(muster_sys::system::processors() as u64)),
+        ("memory-kib", Value::Number(meminfo("MemTotal").unwrap_or(0))),
+        ("swap-kib", Value::Number(meminfo("SwapTotal").unwrap_or(0))),
+        ("cgroup", Value::text(cgroup_version())),
+        ("clock", Value::object(clock)),
+        (
+            "disk",
+            Value::or_null(disk, |space| {
+                Value::object([
+                    ("path", Value::text("/var/lib")),
+                    ("total-bytes", Value::Number(space.total)),
+                    ("free-bytes", Value::Number(space.free)),
+                ])
+            }),
+        ),
+        ("kubelet", Value::optional(kubelet)),
+    ]
 }
 
 fn text(path: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Container and Kubernetes tools, with what they say of their version.
 
-use super::json::Json;
+use crate::json::Value;
 use muster_sys::command::Command;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -25,24 +25,16 @@ const FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/u
 const ONE: Duration = Duration::from_secs(2);
 const ALL: Duration = Duration::from_secs(8);
 
-/// Writes `tools`: of each that is there, its path and version; `null` for a version that was not
-/// asked for or not answered in time.
-pub(super) fn write(j: &mut Json) {
+/// Of each tool that is there, its path and version; `null` for a version that was not asked for or
+/// not answered in time.
+pub(super) fn all() -> Value {
     let start = Instant::now();
-    j.member("tools", |j| {
-        j.object(|j| {
-            for (name, args) in TOOLS {
-                let Some(path) = find(name) else { continue };
-                let version = if start.elapsed() < ALL { version(&path, args) } else { None };
-                j.member(name, |j| {
-                    j.object(|j| {
-                        j.string("path", &path.to_string_lossy());
-                        j.optional("version", version.as_deref());
-                    });
-                });
-            }
-        });
-    });
+    let found = TOOLS.iter().filter_map(|(name, args)| Some((*name, find(name)?, *args)));
+    Value::object(found.map(|(name, path, args)| {
+        let version = if start.elapsed() < ALL { version(&path, args) } else { None };
+        let path = Value::text(path.to_string_lossy());
+        (name, Value::object([("path", path), ("version", Value::optional(version))]))
+    }))
 }
 
 fn find(name: &str) -> Option<PathBuf> {

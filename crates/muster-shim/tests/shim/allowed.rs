@@ -1,6 +1,8 @@
 //! What an intent may and may not do here and now: envelope 2 against policy, floors and clock.
 
-use crate::world::{KPSSH, MUSTER, POLICY, STATE, Two, World, at, keys, one, probe_two, two, world};
+use crate::world::{
+    KPSSH, MUSTER, POLICY, STATE, Two, World, at, collect, keys, one, probe_two, two, wait_stopped, world,
+};
 use muster_signing::intent::{OnDisconnect, Target};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -117,6 +119,23 @@ fn m5_what_is_refused_moves_no_floor_and_what_runs_moves_it_before_it_ends() {
         assert!(out.stdout.contains("floor: p 50\n"), "durable before the script: {out:?}");
         runs(w, &high());
         refused(w, &two(RAN).epoch(49), 6, "epoch-floor");
+    });
+}
+
+#[test]
+fn m5_the_floor_that_counts_is_the_one_under_the_lock() {
+    world(|w| {
+        w.provisioned(POLICY);
+        w.floors("floor: p 3\n");
+        let child = w.call_stopping_at("Locked").start(&two(RAN).epoch(4).bytes());
+        wait_stopped(&child);
+        // What every check before the lock has seen is history.
+        w.floors("floor: p 5\n");
+        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        let out = collect(child);
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((6, "epoch-floor"), ""), "{out:?}");
+        assert_eq!(w.floor_of("p"), Some(5));
     });
 }
 

@@ -13,7 +13,8 @@ fn s2_the_script_starts_with_nothing_of_the_callers() {
     world(|w| {
         w.provisioned(&format!("{POLICY}[environment]\nHTTPS_PROXY = \"http://proxy:3128\"\n"));
         let script = "env | sort | grep -vE '^(_|PWD|SHLVL)='; pwd; umask; ulimit -Sc; ulimit -Sf; ulimit -Su; cat; \
-            grep -cE 'Sig(Blk|Ign):.0+$' /proc/self/status; readlink /proc/$$/exe | xargs basename; echo \"$0\"\n";
+            grep -cE 'Sig(Blk|Ign):.0+$' /proc/self/status; readlink /proc/$$/exe | xargs basename; echo \"$0\"; \
+            for n in {0..400}; do [ -e /proc/$$/fd/$n ] && echo \"fd $n\"; done\n";
         let wrapper = "ulimit -Sf 100; trap '' PIPE TERM INT; umask 0; cd /tmp; exec 9</etc/passwd; exec -a muster-shim \"$0\"";
         let mut c = Command::new("/bin/bash");
         c.args(["-c", wrapper, env!("CARGO_BIN_EXE_muster-shim")])
@@ -37,7 +38,9 @@ fn s2_the_script_starts_with_nothing_of_the_callers() {
         assert!(lines[5].starts_with("MUSTER_RUN_ID=") && lines[5].len() == 46, "{out:?}");
         assert_eq!(lines[6], "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "{out:?}");
         assert_eq!(lines[7..11], ["/", "0077", "0", "unlimited"], "{out:?}");
-        assert_eq!(lines[12..], ["2", "bash", "/proc/self/fd/254"], "{out:?}");
+        assert_eq!(lines[12..15], ["2", "bash", "/proc/self/fd/254"], "{out:?}");
+        // 255 is where bash itself keeps the script that it reads.
+        assert_eq!(lines[15..], ["fd 0", "fd 1", "fd 2", "fd 254", "fd 255"], "{out:?}");
     });
 }
 
@@ -173,11 +176,17 @@ fn s4_a_key_policy_narrows_and_unknown_is_refused() {
         let fp = fp.split(' ').nth(1).unwrap();
         w.provisioned(&format!("{POLICY}[keys.\"{fp}\"]\nphases = [\"probe\", \"join\"]\n"));
         let auth = format!("/tmp/sshauth.T{}", std::process::id());
-        fs::write(&auth, format!("publickey ssh-ed25519 {blob}\n")).unwrap();
+        const POOL: u32 = 4_242;
+        let claim = |text: &str, owner: u32| {
+            fs::write(&auth, text).unwrap();
+            std::os::unix::fs::chown(&auth, Some(owner), Some(owner)).unwrap();
+        };
+        let good = format!("publickey ssh-ed25519 {blob}\n");
+        claim(&good, POOL);
         let go = |phase: &str, file: Option<&str>| {
             let mut call = w.call(MUSTER);
             if let Some(f) = file {
-                call = call.env("SSH_USER_AUTH", f).env("SUDO_UID", "0");
+                call = call.env("SSH_USER_AUTH", f).env("SUDO_UID", &POOL.to_string());
             }
             let out = call.input(&two("echo ran\n").phase(phase).bytes());
             (out.code.unwrap(), out.verdict().1.to_owned())
@@ -187,8 +196,9 @@ fn s4_a_key_policy_narrows_and_unknown_is_refused() {
         assert_eq!(go("leave", Some(&auth)), (6, "key-policy".into()));
         assert_eq!(go("join", None), (6, "key-policy".into()));
         assert_eq!(go("join", Some("/etc/passwd")), (6, "key-policy".into()));
-        fs::write(&auth, format!("publickey ssh-ed25519 {blob}\npublickey {}\n", keys().signer_line))
-            .unwrap();
+        claim(&good, 0);
+        assert_eq!(go("join", Some(&auth)), (6, "key-policy".into()), "not the account's own file");
+        claim(&format!("{good}publickey {}\n", keys().signer_line), POOL);
         assert_eq!(
             go("join", Some(&auth)),
             (6, "key-policy".into()),
