@@ -184,13 +184,18 @@ impl World {
     /// The shim that stops itself at a step.
     pub(crate) fn call_stopping_at(&self, step: &str) -> Call {
         let exe = std::env::current_exe().unwrap();
-        let path = exe.parent().unwrap().parent().unwrap().join("examples/stoppable-shim");
-        if !path.exists() {
-            // `cargo test` builds examples unless it is told which target to build.
-            let ok = Command::new(env!("CARGO"))
-                .args(["build", "-q", "-p", "muster-shim", "--example", "stoppable-shim"])
-                .status();
-            assert!(ok.unwrap().success() && path.exists(), "{}", path.display());
+        let built = exe.parent().unwrap().parent().unwrap();
+        let path = built.join("examples/stoppable-shim");
+        let age = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
+        if age(&path) < age(Path::new(env!("CARGO_BIN_EXE_muster-shim"))) {
+            // `cargo test` builds examples unless it is told which target to build, and one of an
+            // older shim would prove nothing.
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "-q", "-p", "muster-shim", "--example", "stoppable-shim"]);
+            if built.ends_with("release") {
+                cargo.arg("--release");
+            }
+            assert!(cargo.status().unwrap().success() && path.exists(), "{}", path.display());
         }
         let mut call = Call::new(&path, MUSTER);
         call.command.env("MUSTER_TEST_STOP_AT", step);
