@@ -68,6 +68,7 @@ pub struct SpecArgs {
     /// How many distinct signers an intent needs; otherwise what the inventory's `trust:` says, or 1.
     #[arg(long, value_name = "N")]
     pub signers_needed: Option<u32>,
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the help shows the brackets as they are")]
     /// A public key that may open the pool login, perhaps limited: FILE[;from=CIDR,…][;phases=join,leave].
     /// Otherwise the public halves of what the inventory logs in with.
     #[arg(long, value_name = "FILE")]

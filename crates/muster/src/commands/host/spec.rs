@@ -53,7 +53,7 @@ pub struct Typed {
     pub revoked_signers: Option<PathBuf>,
     /// Threshold.
     pub signers_needed: Option<u32>,
-    /// FILE[;from=…][;phases=…]
+    /// `FILE[;from=…][;phases=…]`
     pub controller_keys: Vec<String>,
     /// Seconds.
     pub max_deadline: Option<u64>,
