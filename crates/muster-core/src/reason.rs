@@ -9,6 +9,7 @@ use core::fmt;
 macro_rules! reasons {
     ($($variant:ident = $code:literal, $exit:ident, $what:literal, $fix:literal;)*) => {
         /// A stable reason. See the module documentation.
+        #[allow(rustdoc::broken_intra_doc_links, reason = "the texts name tables of shim.toml in brackets")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reason {
             $(#[doc = $what] $variant,)*

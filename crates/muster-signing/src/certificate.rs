@@ -17,7 +17,7 @@ const USER: u32 = 1;
 const HOST: u32 = 2;
 
 /// A well-formed certificate. Well-formed is not trusted: its authority's signature, its dates,
-/// type, principals and options are judged by [`Certificate::check`].
+/// type, principals and options are judged by the checks below.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     blob: Vec<u8>,
