@@ -15,6 +15,7 @@ printf 'signers-needed = 9\n' | put shim_toml bad-range
 printf 'signer-needed = 2\n' | put shim_toml bad-key
 printf '[environment]\nBASH_ENV = "/tmp/x"\n' | put shim_toml bad-environment
 printf '"a\\u0007b" = 1\n' | put shim_toml bad-control
+{ printf 'x = '; for _ in $(seq 1000); do printf '{x='; done; } | put shim_toml bad-deep-braces
 printf 'x = [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[' | put shim_toml bad-deep
 
 printf 'muster-floors: 1\ntime-floor: 2026-11-29T00:00:00Z\n' | put shim_floors good-empty
