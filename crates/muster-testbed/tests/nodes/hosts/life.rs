@@ -93,7 +93,6 @@ fn life(operator: &Operator, nodes: &[Node]) -> Result<()> {
         assert_eq!(facts["policy"]["profiles"]["example-heartbeat"], 1, "{facts:#}");
         assert_eq!(facts["last-run"], serde_json::Value::Null, "{facts:#}");
     }
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  vars: {MUSTER_NODE_NAME: {from: name}}\n"))?;
     operator.write("token", "heartbeat-token-0123456789\n")?;
     for phase in ["install", "join", "leave", "uninstall"] {
         let secret = if phase == "join" { "--secret MUSTER_HEARTBEAT_TOKEN=@token" } else { "" };
