@@ -2,6 +2,7 @@
 
 pub mod add;
 pub mod admin;
+pub mod clones;
 pub mod doctor;
 pub mod fleet;
 pub mod floor;

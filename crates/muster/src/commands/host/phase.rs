@@ -165,6 +165,7 @@ fn send(settings: &Settings, ready: Vec<Ready<'_>>, printer: &mut Printer) -> Ou
 
 /// The summary, what to do about each reason, and the exit code.
 pub fn conclude(rows: Vec<Row>, printer: &mut Printer) -> Exit {
+    super::clones::warn(rows.iter().filter_map(|r| Some((r.host.as_str(), r.host_key()?))), printer);
     let exit = Exit::of_many(rows.iter().map(|r| r.outcome));
     let codes: BTreeSet<&'static str> = rows.iter().filter_map(|r| r.reason).collect();
     printer.listing(&Listing {

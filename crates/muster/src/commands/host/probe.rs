@@ -208,6 +208,8 @@ fn warn(answers: &[Answer], printer: &mut Printer) {
             printer.warn(&clean(&what));
         }
     }
+    let keys = answers.iter().filter_map(|a| Some((a.host.as_str(), a.hops.last()?.fingerprint.as_str())));
+    super::clones::warn(keys, printer);
     for (name, same) in names.into_iter().filter(|(_, same)| same.len() > 1) {
         let who: Vec<String> = same
             .iter()

@@ -94,6 +94,11 @@ impl Row {
         }
     }
 
+    /// The fingerprint that the host itself presented.
+    pub fn host_key(&self) -> Option<&str> {
+        self.hops.last().map(|h| h.host_key.as_str())
+    }
+
     fn bare(task: &Task) -> Self {
         let epoch = task.load.epoch();
         Self {
