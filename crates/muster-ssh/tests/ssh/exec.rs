@@ -226,7 +226,9 @@ async fn a_killed_sshd_is_an_unknown_outcome_not_a_failure() {
 #[tokio::test]
 async fn a_stalled_host_is_noticed_while_reading_and_while_writing() {
     require_sshd_or_skip!();
-    for (command, input) in [("echo begun; sleep 60", 0), ("cat >/dev/null", 64 << 20)] {
+    // The second goes on after its input, so that a machine on which the stop comes late is not taken
+    // for a host that answered.
+    for (command, input) in [("echo begun; sleep 60", 0), ("cat >/dev/null; sleep 60", 64 << 20)] {
         let sshd = Sshd::start();
         let connection = up(sshd.hop("host").timing(quick())).await;
         let input = vec![0; input];
