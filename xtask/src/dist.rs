@@ -112,8 +112,12 @@ fn sbom(program: &Program, dist: &Path, version: &str) -> Result<PathBuf> {
     spawn(c.arg("--manifest-path").arg(&manifest))?;
     // It writes one beside each manifest of the workspace; only this program's is wanted.
     let mut found = None;
-    for entry in fs::read_dir(root()?.join("crates"))?.chain(fs::read_dir(root()?)?) {
-        let file = entry?.path().join(format!("{name}.json"));
+    let mut folders = vec![root()?.join("xtask")];
+    for entry in fs::read_dir(root()?.join("crates"))? {
+        folders.push(entry?.path());
+    }
+    for folder in folders {
+        let file = folder.join(format!("{name}.json"));
         if file.is_file() {
             if file.parent() == manifest.parent() {
                 let to = dist.join(format!("{name}.json"));
