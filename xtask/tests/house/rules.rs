@@ -1,6 +1,6 @@
 //! Every rule of signed execution has a test that is named after it: `m3_…`, `s10_…`.
 //!
-//! Run `cargo test m3_` to see what holds a rule, and `docs/threat-model.md` for what the rules are about.
+//! Run `cargo test m3_` to see what holds a rule, and `docs/threats.md` for what the rules are about.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
