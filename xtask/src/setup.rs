@@ -12,6 +12,7 @@ const FOR_TESTS: &[(&str, &str)] = &[
     ("build-essential", "/usr/bin/cc"),
     ("openssh-tests", "/usr/lib/openssh/regress/sshsig.sh"),
     ("python3", "/usr/bin/python3"),
+    ("ansible-core", "/usr/bin/ansible-playbook"),
 ];
 
 /// Installs missing Debian packages where we may; elsewhere says what is missing and goes on.

@@ -323,8 +323,8 @@ fn ansible_playbook() -> Option<String> {
     let usual = ["/usr/bin/ansible-playbook".into(), "/usr/local/bin/ansible-playbook".into()];
     let found = named.into_iter().chain(usual).find(|p| std::path::Path::new(p).exists());
     if found.is_none() {
-        eprintln!(
-            "skipped: no ansible-playbook here (set MUSTER_ANSIBLE_PLAYBOOK to one, e.g. of a venv with ansible-core)"
+        sandbox::skipped(
+            "no ansible-playbook here (package ansible-core, or set MUSTER_ANSIBLE_PLAYBOOK to one of a venv)",
         );
     }
     found
