@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod exit;
+pub mod floors;
 pub mod name;
 pub mod phase;
 pub mod reason;

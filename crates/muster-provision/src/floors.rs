@@ -1,12 +1,6 @@
 //! Epoch floors over the admin login: look, and set by root's hand.
 //!
-//! The file is the shim's (`/var/lib/muster/shim/floors`):
-//!
-//! ```text
-//! muster-floors: 1
-//! time-floor: 2026-11-29T00:00:00Z
-//! floor: tls-bootstrap 7
-//! ```
+//! The file and its format are [`muster_core::floors`].
 //!
 //! Raising in the fleet is a signed intent (phase `floor`) and needs no admin login. Lowering is
 //! possible here only (M3), is written to the journal and to the durable run log first (S8), and is
@@ -16,60 +10,8 @@ use crate::files;
 use crate::sh::{LIB, quote};
 use crate::shell::{HostShell, ShellError};
 use crate::spec::sha256_hex;
-use core::fmt::Write as _;
-use muster_core::{ProfileName, UtcTime};
-use std::collections::BTreeMap;
-
-/// The file's content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Floors {
-    /// The newest signed time that was accepted here.
-    pub time_floor: UtcTime,
-    /// The floor of each profile that has one.
-    pub floors: BTreeMap<ProfileName, u32>,
-}
-
-impl Floors {
-    /// Reads the text; the error names the line.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let text = core::str::from_utf8(text).map_err(|_| "not UTF-8".to_owned())?;
-        let body = text.strip_suffix('\n').ok_or("the last line has no LF at its end")?;
-        let mut lines = body.split('\n').zip(1usize..);
-        let mut head = |want: &str| match lines.next() {
-            Some((line, n)) => line.strip_prefix(want).ok_or(format!("line {n}: `{want}` is wanted")),
-            None => Err(format!("`{want}` is wanted before the end")),
-        };
-        if head("muster-floors: ")? != "1" {
-            return Err("line 1: `muster-floors: 1` is wanted".into());
-        }
-        let time_floor = UtcTime::parse(head("time-floor: ")?).map_err(|e| format!("line 2: {e}"))?;
-        let mut floors: BTreeMap<ProfileName, u32> = BTreeMap::new();
-        for (line, n) in lines {
-            let (name, epoch) = one(line).ok_or(format!("line {n}: `floor: PROFILE EPOCH` is wanted"))?;
-            if floors.last_key_value().is_some_and(|(last, _)| *last >= name) {
-                return Err(format!("line {n}: {name} repeats a profile or is out of order"));
-            }
-            floors.insert(name, epoch);
-        }
-        Ok(Self { time_floor, floors })
-    }
-
-    /// The text that the shim reads.
-    pub fn render(&self) -> String {
-        let mut out = format!("muster-floors: 1\ntime-floor: {}\n", self.time_floor);
-        for (name, epoch) in &self.floors {
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "floor: {name} {epoch}");
-        }
-        out
-    }
-}
-
-fn one(line: &str) -> Option<(ProfileName, u32)> {
-    let (name, epoch) = line.strip_prefix("floor: ")?.split_once(' ')?;
-    let plain = !epoch.starts_with('0') && epoch.bytes().all(|b| b.is_ascii_digit());
-    Some((ProfileName::new(name).ok()?, epoch.parse().ok().filter(|_| plain)?))
-}
+use muster_core::ProfileName;
+pub use muster_core::floors::Floors;
 
 /// Why floors could not be shown or set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -209,7 +209,7 @@ fn check_floor(
     let now = floors::read(dir)?;
     let least = policy.profile(&epoch.profile).flatten();
     facts.floor_before = now.get(&epoch.profile).max(least);
-    now.check(&epoch.profile, epoch.epoch, least, policy.epoch_max_step)?;
+    floors::check(&now, &epoch.profile, epoch.epoch, least, policy.epoch_max_step)?;
     Ok(now.raised(&epoch.profile, epoch.epoch, epoch.not_before))
 }
 

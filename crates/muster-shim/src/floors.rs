@@ -1,127 +1,34 @@
-//! The epoch floors of a host: `/var/lib/muster/shim/floors`.
-//!
-//! ```text
-//! muster-floors: 1
-//! time-floor: 2026-11-29T00:00:00Z
-//! floor: tls-bootstrap 7
-//! ```
-//!
-//! Lines of `floor` ascend by profile. A file that is missing while its folder is there, or that
-//! has a line of another form, is a fault and never "start from nothing": whoever can remove the
-//! file would otherwise lower every floor. Floors rise here and are lowered by root alone.
+//! The epoch floors of this host: reading, checking, writing. The format is
+//! [`muster_core::floors`]; floors rise here and are lowered by root alone.
 
 use crate::paths;
-use muster_core::{ProfileName, Reason, UtcTime};
+pub use muster_core::floors::Floors;
+use muster_core::{ProfileName, Reason};
 use muster_signing::Refusal;
 use muster_sys::file::Root;
 use muster_sys::state::{Durability, StateDir};
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
-/// The content of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Floors {
-    /// The newest `not-before` of any intent that was accepted here: signed times only.
-    pub time_floor: UtcTime,
-    floors: BTreeMap<ProfileName, u32>,
-}
-
-impl Default for Floors {
-    fn default() -> Self {
-        Self { time_floor: UtcTime::from_unix(0), floors: BTreeMap::new() }
+/// Whether an intent of this epoch may run: `floor <= epoch <= max(floor, 1) + step`, where the
+/// floor is the higher of the file's and the policy's. Without either, any epoch is taken.
+/// Gives the floor that counted.
+pub fn check(
+    floors: &Floors,
+    profile: &ProfileName,
+    epoch: u32,
+    least: Option<u32>,
+    step: u32,
+) -> Result<Option<u32>, Refusal> {
+    let Some(floor) = floors.get(profile).max(least) else { return Ok(None) };
+    if epoch < floor {
+        let detail = format!("profile {profile}: epoch {epoch}, floor {floor}");
+        return Err(Refusal::new(Reason::EpochFloor, detail));
     }
-}
-
-impl Floors {
-    /// Reads the text; the error names the line.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(text).map_err(|_| "the file is not UTF-8".to_owned())?;
-        let body = text.strip_suffix('\n').ok_or("the last line has no LF at its end")?;
-        let mut lines = body.split('\n').zip(1usize..);
-        let mut next = |prefix: &str| match lines.next() {
-            Some((line, n)) => line.strip_prefix(prefix).ok_or(format!("line {n}: wanted `{prefix}`")),
-            None => Err(format!("wanted `{prefix}` before the end")),
-        };
-        if next("muster-floors: ")? != "1" {
-            return Err("line 1: wanted `muster-floors: 1`".to_owned());
-        }
-        let time_floor = UtcTime::parse(next("time-floor: ")?).map_err(|e| format!("line 2: {e}"))?;
-        let mut floors = BTreeMap::new();
-        for (line, n) in lines {
-            let (name, epoch) = floor_line(line).ok_or(format!("line {n}: wanted `floor: PROFILE EPOCH`"))?;
-            if floors.last_key_value().is_some_and(|(last, _)| *last >= name) {
-                return Err(format!(
-                    "line {n}: {name} repeats a profile or does not stand in ascending order"
-                ));
-            }
-            floors.insert(name, epoch);
-        }
-        Ok(Self { time_floor, floors })
+    if epoch > floor.max(1).saturating_add(step) {
+        let detail = format!("profile {profile}: epoch {epoch}, floor {floor}, largest step {step}");
+        return Err(Refusal::new(Reason::EpochStep, detail));
     }
-
-    /// The text, which [`Floors::parse`] reads back to the same.
-    pub fn render(&self) -> String {
-        let mut out = format!("muster-floors: 1\ntime-floor: {}\n", self.time_floor);
-        for (name, epoch) in &self.floors {
-            let _ = writeln!(out, "floor: {name} {epoch}");
-        }
-        out
-    }
-
-    /// The floor of a profile, if it has one.
-    pub fn get(&self, profile: &ProfileName) -> Option<u32> {
-        self.floors.get(profile).copied()
-    }
-
-    /// Every floor, ascending by profile.
-    pub fn iter(&self) -> impl Iterator<Item = (&ProfileName, u32)> {
-        self.floors.iter().map(|(n, e)| (n, *e))
-    }
-
-    /// Sets a floor, up or down: root's, on the machine. The shim itself only [raises](Self::raised).
-    pub fn set(&mut self, profile: ProfileName, epoch: u32) {
-        self.floors.insert(profile, epoch);
-    }
-
-    /// Floors after an intent was accepted; `None` when nothing rises, so that nothing needs writing.
-    #[must_use]
-    pub fn raised(&self, profile: &ProfileName, epoch: u32, not_before: UtcTime) -> Option<Self> {
-        let mut next = self.clone();
-        next.time_floor = next.time_floor.max(not_before);
-        let floor = next.floors.entry(profile.clone()).or_insert(epoch);
-        *floor = (*floor).max(epoch);
-        (next != *self).then_some(next)
-    }
-
-    /// Whether an intent of this epoch may run: `floor <= epoch <= max(floor, 1) + step`, where the
-    /// floor is the higher of the file's and the policy's. Without either, any epoch is taken.
-    /// Gives the floor that counted.
-    pub fn check(
-        &self,
-        profile: &ProfileName,
-        epoch: u32,
-        least: Option<u32>,
-        step: u32,
-    ) -> Result<Option<u32>, Refusal> {
-        let Some(floor) = self.get(profile).max(least) else { return Ok(None) };
-        if epoch < floor {
-            let detail = format!("profile {profile}: epoch {epoch}, floor {floor}");
-            return Err(Refusal::new(Reason::EpochFloor, detail));
-        }
-        if epoch > floor.max(1).saturating_add(step) {
-            let detail = format!("profile {profile}: epoch {epoch}, floor {floor}, largest step {step}");
-            return Err(Refusal::new(Reason::EpochStep, detail));
-        }
-        Ok(Some(floor))
-    }
-}
-
-/// `floor: PROFILE EPOCH`, epoch 1 to 4294967295 without leading zero.
-fn floor_line(line: &str) -> Option<(ProfileName, u32)> {
-    let (name, epoch) = line.strip_prefix("floor: ")?.split_once(' ')?;
-    let plain = epoch.bytes().all(|b| b.is_ascii_digit()) && !epoch.starts_with('0');
-    Some((ProfileName::new(name).ok()?, epoch.parse().ok().filter(|_| plain)?))
+    Ok(Some(floor))
 }
 
 /// The folder of durable state; (1) when it is not there or not root's alone.
@@ -151,6 +58,7 @@ pub fn write(dir: &StateDir, floors: &Floors) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_core::UtcTime;
 
     fn name(s: &str) -> ProfileName {
         ProfileName::new(s).unwrap()
@@ -197,21 +105,21 @@ mod tests {
     #[test]
     fn m3_epoch_step_is_refused_and_first_contact_takes_any() {
         let f = Floors::parse(TEXT.as_bytes()).unwrap();
-        let code = |epoch, least| f.check(&name("a"), epoch, least, 1000).map_err(|r| r.reason);
+        let code = |epoch, least| check(&f, &name("a"), epoch, least, 1000).map_err(|r| r.reason);
         assert_eq!(code(6, None), Err(Reason::EpochFloor));
         assert_eq!(code(7, None), Ok(Some(7)));
         assert_eq!(code(1007, None), Ok(Some(7)));
         assert_eq!(code(1008, None), Err(Reason::EpochStep));
         assert_eq!(code(u32::MAX, None), Err(Reason::EpochStep));
-        assert_eq!(f.check(&name("new"), u32::MAX, None, 1000), Ok(None));
+        assert_eq!(check(&f, &name("new"), u32::MAX, None, 1000), Ok(None));
         // At the top of the range nothing overflows.
-        assert_eq!(f.check(&name("b"), u32::MAX, None, 1000), Ok(Some(u32::MAX)));
+        assert_eq!(check(&f, &name("b"), u32::MAX, None, 1000), Ok(Some(u32::MAX)));
     }
 
     #[test]
     fn m4_min_epoch_is_a_floor_of_its_own() {
         let f = Floors::parse(TEXT.as_bytes()).unwrap();
-        let code = |p: &str, epoch, least| f.check(&name(p), epoch, least, 1000).map_err(|r| r.reason);
+        let code = |p: &str, epoch, least| check(&f, &name(p), epoch, least, 1000).map_err(|r| r.reason);
         assert_eq!(code("a", 7, Some(9)), Err(Reason::EpochFloor));
         assert_eq!(code("a", 9, Some(9)), Ok(Some(9)));
         assert_eq!(code("a", 7, Some(2)), Ok(Some(7)));
