@@ -120,6 +120,7 @@ fn files_are_signed_beside_themselves_and_through_an_agent() {
 fn git_signs_and_verifies_through_it() {
     let p = Place::new();
     if !std::path::Path::new("/usr/bin/git").exists() {
+        assert!(std::env::var_os("CI").is_none(), "git is missing");
         println!("skipped: no git on this machine");
         return;
     }

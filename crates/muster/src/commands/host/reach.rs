@@ -140,10 +140,11 @@ impl Reach {
         let more = hosts.len().saturating_sub(some.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let question = format!("{what} {}{more}?", some.join(", "));
+        let said = question.trim_end_matches('?').to_owned();
         match terminal::confirm(&question) {
             Some(true) => Ok(()),
-            Some(false) => Err(Fault::new(Own::Declined, question)),
-            None => Err(Fault::new(Own::ConfirmNeeded, question)),
+            Some(false) => Err(Fault::new(Own::Declined, said)),
+            None => Err(Fault::new(Own::ConfirmNeeded, said)),
         }
     }
 }
