@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-signing", &["muster-core"]),
     ("muster-sys", &["muster-core"]),
     ("muster-ssh", &["muster-core"]),
+    ("muster-pairing", &[]),
     ("muster-provision", &["muster-core", "muster-signing", "muster-sys"]),
     ("muster-shim", &["muster-core", "muster-signing", "muster-sys"]),
     ("muster", &["muster-core", "muster-signing", "muster-sys", "muster-ssh", "muster-provision"]),
