@@ -28,11 +28,16 @@ put shim_floors bad-empty </dev/null
 record() { # GROUP
   printf 'muster-run: 1\nrun: 0123456789abcdef0123456789abcdef\nboot: %s\nshim: %s\ngroup: %s\nphase: join\nsince: 2026-11-29T00:00:00Z\n' \
     "$(cat /proc/sys/kernel/random/boot_id)" "$$ 123456" "$1"
+  printf 'envelope: 2\nprofile: tls-bootstrap\nepoch: 7\nintent: %s\nscript: %s\n' \
+    "$(printf intent | sha256sum | cut -c1-64)" "$(printf script | sha256sum | cut -c1-64)"
 }
 record - | put shim_run_record good
 record /sys/fs/cgroup/system.slice/ssh.service/muster-run-0123456789abcdef0123456789abcdef | put shim_run_record good-group
 record - | head -n 5 | put shim_run_record bad-short
 record - | sed 's/phase: join/phase: dance/' | put shim_run_record bad-phase
+record - | sed 's/^envelope: .*/envelope: 1/; s/^\(profile\|epoch\|intent\): .*/\1: -/' | put shim_run_record good-envelope-1
+record - | sed 's/^epoch: .*/epoch: 4294967296/' | put shim_run_record bad-epoch
+record - | sed 's/^intent: ..../intent: /' | put shim_run_record bad-digest
 
 for key in $kinds; do
   echo "publickey $(cut -d' ' -f1,2 "$key.pub")" | put shim_user_auth "good-$key"

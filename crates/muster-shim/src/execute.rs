@@ -2,6 +2,7 @@
 
 use crate::decide::{Epoch, Order};
 use crate::floors::{self, Floors};
+use crate::identity::Identity;
 use crate::policy::Loaded;
 use crate::record::{Event, Facts, Recorder, RunId, Verdict};
 use crate::report::Reporter;
@@ -100,12 +101,14 @@ fn locked(
     facts.run = Some(run.clone());
     let group = order.script.as_ref().and_then(|_| make_group(&run, facts, recorder));
     let now = UtcTime::from_unix(unix_seconds());
-    let mut record = RunRecord::of_this_process(run, recorder.boot(), order.phase, now);
+    let what = Identity::of(facts)
+        .ok_or_else(|| Refusal::new(Reason::InternalFault, "a run without envelope or phase"))?;
+    let mut record = RunRecord::of_this_process(run, recorder.boot(), what, now);
     record.group = group.as_ref().map(|g| g.path().to_owned());
     record.write(&held.dir).map_err(|e| internal(&e))?;
     stage.steps.reached(Step::RunRecorded);
 
-    let begun = announce(stage, &order, facts, recorder, raise.as_ref(), later);
+    let begun = announce(held, stage, &order, facts, recorder, raise.as_ref(), later);
     let summary = match begun {
         Ok(()) => {
             facts.floor_after = facts.floor_before.max(order.epoch.as_ref().map(|e| e.epoch));
@@ -118,7 +121,7 @@ fn locked(
         Err(Begun::Recorded(r)) => Summary::not_started(r),
     };
     stage.steps.reached(Step::Ended);
-    let exit = conclude(facts, recorder, &summary, later);
+    let exit = conclude(held, facts, recorder, &summary, later);
     stage.steps.reached(Step::EndRecorded);
     if summary.survivors == 0 {
         forget(held, group.as_ref().filter(|_| !summary.kept));
@@ -142,7 +145,7 @@ fn take_lock() -> Result<LockHeld, Refusal> {
 
 fn busy(found: &Found) -> Refusal {
     let detail = match found {
-        Found::Run(r) => format!("{} since {}", r.phase, r.since),
+        Found::Run(r) => format!("{} since {}", r.what.phase, r.since),
         _ => String::new(),
     };
     Refusal::new(Reason::BusyRun, detail)
@@ -176,20 +179,20 @@ fn finish_interrupted(held: &LockHeld, recorder: &Recorder) -> Result<(), Refusa
             let _ = g.remove();
         }
     }
-    let facts = Facts { run: Some(record.run.clone()), phase: Some(record.phase), ..Facts::default() };
+    let facts = record.facts();
     let note = if this_boot { "its shim was killed" } else { "the machine went down" };
-    let _ = recorder.run(
-        &facts,
-        Event::End {
-            verdict: Verdict::Interrupted,
-            reason: None,
-            exit: None,
-            took: Duration::ZERO,
-            stragglers: 0,
-            survivors: 0,
-            note,
-        },
-    );
+    let end = Event::End {
+        verdict: Verdict::Interrupted,
+        reason: None,
+        exit: None,
+        took: Duration::ZERO,
+        stragglers: 0,
+        survivors: 0,
+        note,
+    };
+    if recorder.run(&facts, end).log.is_err() {
+        recorder.keep(&held.dir, &facts, end);
+    }
     held.dir.remove(paths::RUN_RECORD).map_err(|e| internal(&e))
 }
 
@@ -250,6 +253,7 @@ enum Begun {
 
 /// Start record, then the floor: both before anything runs.
 fn announce(
+    held: &LockHeld,
     stage: &mut Stage<'_>,
     order: &Order,
     facts: &Facts,
@@ -263,6 +267,13 @@ fn announce(
             return Err(Begun::Unrecorded(Refusal::new(Reason::RecordUnwritable, written.why_not())));
         }
         later.0.push(format!("warning: this run is recorded nowhere: {}", written.why_not()));
+    }
+    if written.log.is_err() {
+        recorder.keep(&held.dir, facts, Event::Start);
+    }
+    if let (Some(run), true) = (&facts.run, order.epoch.is_some()) {
+        // The caller can ask for it by this name when it loses us.
+        stage.reporter.line_if_room(&format!("run {}", run.as_str()));
     }
     stage.steps.reached(Step::StartRecorded);
     if let Some((next, dir)) = raise.zip(recorder.state()) {
@@ -300,19 +311,20 @@ fn carry_out(
 }
 
 /// The end record, and the last line for later; the exit code.
-fn conclude(facts: &Facts, recorder: &Recorder, s: &Summary, later: &mut Later) -> ShimExit {
-    let written = recorder.run(
-        facts,
-        Event::End {
-            verdict: s.verdict,
-            reason: s.reason(),
-            exit: s.exit,
-            took: s.took,
-            stragglers: s.stragglers,
-            survivors: s.survivors,
-            note: &s.note,
-        },
-    );
+fn conclude(held: &LockHeld, facts: &Facts, recorder: &Recorder, s: &Summary, later: &mut Later) -> ShimExit {
+    let end = Event::End {
+        verdict: s.verdict,
+        reason: s.reason(),
+        exit: s.exit,
+        took: s.took,
+        stragglers: s.stragglers,
+        survivors: s.survivors,
+        note: &s.note,
+    };
+    let written = recorder.run(facts, end);
+    if written.log.is_err() {
+        recorder.keep(&held.dir, facts, end);
+    }
     if !written.anywhere() {
         later.0.push(format!("warning: the end of this run is recorded nowhere: {}", written.why_not()));
     }

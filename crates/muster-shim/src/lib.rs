@@ -18,6 +18,8 @@ pub mod decide;
 pub mod evidence;
 pub mod execute;
 pub mod floors;
+pub mod history;
+pub mod identity;
 pub mod input;
 pub mod json;
 pub mod paths;

@@ -16,6 +16,13 @@ pub const RUN: &str = "/run/muster/shim";
 pub const LOCK: &str = "lock";
 /// The run record in [`RUN`].
 pub const RUN_RECORD: &str = "run";
+/// The records in [`RUN`] that the durable log did not take, so that a probe can still tell what
+/// became of a run. Gone with the boot.
+pub const UNLOGGED: &str = "unlogged";
+/// The file that a log is renamed to when it is full.
+pub fn older(log: &str) -> String {
+    format!("{log}.1")
+}
 /// What runs the script, whatever its first line says.
 pub const BASH: &str = "/bin/bash";
 /// What makes the pool account root, for this one program.
@@ -31,3 +38,5 @@ pub const REVOKED_MAX: u64 = 16 << 20;
 pub const STATE_MAX: u64 = 1 << 20;
 /// Size at which the run log is rotated.
 pub const RUN_LOG_MAX: u64 = 1 << 20;
+/// Size at which the records of this boot that the log did not take are rotated.
+pub const UNLOGGED_MAX: u64 = 64 << 10;

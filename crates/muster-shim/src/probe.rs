@@ -11,7 +11,9 @@
 mod facts;
 mod tools;
 
+use crate::history::PastRun;
 use crate::json::Value;
+use crate::runfile::RunRecord;
 use muster_core::UtcTime;
 
 /// What only the rest of the shim knows. Everything else the probe reads itself.
@@ -25,8 +27,8 @@ pub struct Inside {
     pub policy: Result<PolicySummary, String>,
     /// The run that holds the host.
     pub running: Option<Running>,
-    /// The last run that has a durable record.
-    pub last_run: Option<LastRun>,
+    /// The newest runs on record, newest first.
+    pub runs: Vec<PastRun>,
 }
 
 /// What a sender needs to know of `shim.toml` so as not to ship what would be refused.
@@ -51,27 +53,10 @@ pub struct PolicySummary {
 /// A run that has begun and has no end yet.
 #[derive(Debug)]
 pub struct Running {
-    /// Run id.
-    pub run: String,
-    /// Its phase.
-    pub phase: String,
-    /// When it began.
-    pub since: UtcTime,
+    /// Its record.
+    pub record: RunRecord,
     /// Whether its shim is still there; `false` means that the next run will clean up after it.
     pub alive: bool,
-}
-
-/// How the last recorded run ended, or that it only began.
-#[derive(Debug)]
-pub struct LastRun {
-    /// Run id.
-    pub run: String,
-    /// Its phase.
-    pub phase: String,
-    /// The word of its verdict; `started` when no end is recorded.
-    pub verdict: String,
-    /// When that was recorded.
-    pub time: UtcTime,
 }
 
 /// The published four lines.
@@ -94,7 +79,8 @@ pub fn two(inside: &Inside) -> String {
     all.push(("shim", Value::object(shim)));
     all.push(("policy", policy(&inside.policy)));
     all.push(("running", Value::or_null(inside.running.as_ref(), running)));
-    all.push(("last-run", Value::or_null(inside.last_run.as_ref(), last_run)));
+    all.push(("last-run", Value::or_null(inside.runs.first(), past_run)));
+    all.push(("runs", Value::List(inside.runs.iter().map(past_run).collect())));
     format!("{}\n", Value::object(all))
 }
 
@@ -116,30 +102,38 @@ fn policy(policy: &Result<PolicySummary, String>) -> Value {
 }
 
 fn running(r: &Running) -> Value {
-    Value::object([
-        ("run", Value::text(&r.run)),
-        ("phase", Value::text(&r.phase)),
-        ("since", Value::text(r.since.to_string())),
-        ("alive", Value::Bool(r.alive)),
-    ])
+    let mut all = vec![("run", Value::text(r.record.run.as_str()))];
+    all.extend(r.record.what.members());
+    all.push(("since", Value::text(r.record.since.to_string())));
+    all.push(("alive", Value::Bool(r.alive)));
+    Value::object(all)
 }
 
-fn last_run(r: &LastRun) -> Value {
-    Value::object([
-        ("run", Value::text(&r.run)),
-        ("phase", Value::text(&r.phase)),
+fn past_run(r: &PastRun) -> Value {
+    let number = |n: Option<u32>| Value::or_null(n, |n| Value::Number(n.into()));
+    let mut all = vec![("run", Value::text(r.run.as_str()))];
+    all.extend(r.what.members());
+    all.extend([
+        ("started", Value::optional(r.started.map(|t| t.to_string()))),
         ("verdict", Value::text(&r.verdict)),
+        ("reason", Value::optional(r.reason.as_deref())),
+        ("exit-code", number(r.exit_code)),
+        ("signal", number(r.signal)),
         ("time", Value::text(r.time.to_string())),
-    ])
+    ]);
+    Value::object(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::Identity;
+    use crate::record::RunId;
+    use muster_core::{Phase, ProfileName};
 
     fn inside(policy: Result<PolicySummary, String>) -> Inside {
         let at = UtcTime::from_unix(1_795_910_400);
-        Inside { now: at, build_date: at, policy, running: None, last_run: None }
+        Inside { now: at, build_date: at, policy, running: None, runs: Vec::new() }
     }
 
     #[test]
@@ -160,18 +154,51 @@ mod tests {
             ..PolicySummary::default()
         }));
         let since = UtcTime::from_unix(1_795_910_000);
-        full.running = Some(Running { run: "ab".into(), phase: "join".into(), since, alive: true });
-        full.last_run =
-            Some(LastRun { run: "cd".into(), phase: "leave".into(), verdict: "ok".into(), time: since });
+        let what = Identity {
+            envelope: 2,
+            phase: Phase::Join,
+            profile: ProfileName::new("heartbeat").ok(),
+            epoch: Some(7),
+            intent: Some([0xab; 32]),
+            script: None,
+        };
+        let id = |c: &str| RunId::parse(&c.repeat(32)).unwrap();
+        full.running = Some(Running {
+            record: RunRecord::of_this_process(id("a"), "boot", what.clone(), since),
+            alive: true,
+        });
+        full.runs = vec![PastRun {
+            run: id("c"),
+            what: Identity { phase: Phase::Leave, epoch: None, ..what },
+            started: Some(since),
+            verdict: "failed".into(),
+            reason: Some("script-failed".into()),
+            exit_code: Some(3),
+            signal: None,
+            time: since,
+        }];
         let text = two(&full);
         assert_eq!(text.lines().count(), 1);
+        let (run, digest) = (|c: &str| c.repeat(32), "ab".repeat(32));
+        let running = format!(
+            "\"running\":{{\"run\":\"{}\",\"envelope\":2,\"phase\":\"join\",\"profile\":\"heartbeat\",\"epoch\":7,\
+             \"intent-sha256\":\"{digest}\",\"script-sha256\":null,\"since\":\"2026-11-28T23:53:20Z\",\"alive\":true}}",
+            run("a")
+        );
+        let last = format!(
+            "{{\"run\":\"{}\",\"envelope\":2,\"phase\":\"leave\",\"profile\":\"heartbeat\",\"epoch\":null,\
+             \"intent-sha256\":\"{digest}\",\"script-sha256\":null,\"started\":\"2026-11-28T23:53:20Z\",\
+             \"verdict\":\"failed\",\"reason\":\"script-failed\",\"exit-code\":3,\"signal\":null,\
+             \"time\":\"2026-11-28T23:53:20Z\"}}",
+            run("c")
+        );
         for part in [
             "\"muster-probe\":1",
             "\"clock\":{\"now\":\"2026-11-29T00:00:00Z\"",
             "\"policy\":{\"sha256\":\"\",\"host\":\"edge-1\",\"pools\":[],",
             "\"profiles\":{\"heartbeat\":7}",
-            "\"running\":{\"run\":\"ab\",\"phase\":\"join\",\"since\":\"2026-11-28T23:53:20Z\",\"alive\":true}",
-            "\"last-run\":{\"run\":\"cd\",\"phase\":\"leave\",\"verdict\":\"ok\"",
+            &running,
+            &format!("\"last-run\":{last},\"runs\":[{last}]"),
         ] {
             assert!(text.contains(part), "{part} not in {text}");
         }
@@ -186,6 +213,6 @@ mod tests {
     fn a_host_without_policy_says_why() {
         let text = two(&inside(Err("no /etc/muster/shim.toml".into())));
         assert!(text.contains("\"policy\":{\"fault\":\"no /etc/muster/shim.toml\"}"), "{text}");
-        assert!(text.contains("\"running\":null,\"last-run\":null}"), "{text}");
+        assert!(text.contains("\"running\":null,\"last-run\":null,\"runs\":[]}"), "{text}");
     }
 }

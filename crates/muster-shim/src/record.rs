@@ -66,8 +66,7 @@ impl RunId {
 
     /// Reads one.
     pub fn parse(text: &str) -> Option<Self> {
-        let ok = text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        ok.then(|| Self(text.to_owned()))
+        crate::identity::is_hex(text, 32).then(|| Self(text.to_owned()))
     }
 
     /// A name of the run that everybody may see, as in the control groups: the id itself is the
@@ -248,13 +247,19 @@ impl Recorder {
     /// Writes a record of a run to both places.
     pub fn run(&self, facts: &Facts, event: Event<'_>) -> Written {
         let fields = self.fields(facts, event);
-        let line =
-            Value::Object(fields.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect()).to_string();
         let log = match &self.log {
-            Some(dir) => dir.append_line(paths::RUN_LOG, &line, paths::RUN_LOG_MAX).map_err(|e| e.line()),
+            Some(dir) => {
+                dir.append_line(paths::RUN_LOG, &line(&fields), paths::RUN_LOG_MAX).map_err(|e| e.line())
+            }
             None => Err(format!("{} is not there", paths::STATE)),
         };
         Written { journal: self.journal(facts, event, &fields), log }
+    }
+
+    /// Keeps a record that the durable log did not take where a probe finds it. It does not count as
+    /// recorded, because it goes with the boot: so nothing is made of an error.
+    pub fn keep(&self, dir: &StateDir, facts: &Facts, event: Event<'_>) {
+        let _ = dir.append_line(paths::UNLOGGED, &line(&self.fields(facts, event)), paths::UNLOGGED_MAX);
     }
 
     /// Writes a refusal to the journal. That nobody takes it changes nothing: nothing ran.
@@ -350,6 +355,10 @@ impl Recorder {
         }
         e.send().map_err(|e| e.line())
     }
+}
+
+fn line(fields: &[(&'static str, Value)]) -> String {
+    Value::object(fields.iter().map(|(k, v)| (*k, v.clone()))).to_string()
 }
 
 fn exit_number(e: Exit) -> Value {

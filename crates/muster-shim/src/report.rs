@@ -25,9 +25,18 @@ impl Reporter {
     /// One line. Nobody may be there to read it any more, or nobody may want to: which changes
     /// nothing.
     pub fn line(self, text: &str) {
+        self.write(text, PATIENCE);
+    }
+
+    /// One line if there is room for it now: said while the lock is held, so nobody is waited for.
+    pub fn line_if_room(self, text: &str) {
+        self.write(text, Duration::ZERO);
+    }
+
+    fn write(self, text: &str, patience: Duration) {
         let line = format!("{}: {}\n", self.called.name(), one_line(text));
         let [_, _, stderr] = muster_sys::watch::standard_streams();
-        let _ = muster_sys::watch::write_soon(stderr, line.as_bytes(), PATIENCE);
+        let _ = muster_sys::watch::write_soon(stderr, line.as_bytes(), patience);
     }
 
     /// The line of a refusal. The words `signature rejected` are those of the bash shim.

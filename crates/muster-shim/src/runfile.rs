@@ -9,11 +9,17 @@
 //! group: /sys/fs/cgroup/... or -
 //! phase: join
 //! since: 2026-11-29T00:00:00Z
+//! envelope: 2
+//! profile: tls-bootstrap or -
+//! epoch: 7 or -
+//! intent: SHA-256 or -
+//! script: SHA-256 or -
 //! ```
 
+use crate::identity::{self, Identity};
 use crate::paths;
-use crate::record::RunId;
-use muster_core::{Phase, UtcTime};
+use crate::record::{Facts, RunId};
+use muster_core::{Phase, ProfileName, UtcTime};
 use muster_sys::procfs::Stat;
 use muster_sys::state::{Durability, StateDir};
 use muster_sys::{SysError, system};
@@ -30,18 +36,32 @@ pub struct RunRecord {
     pub shim: (i32, u64),
     /// Its control group, if it has one.
     pub group: Option<PathBuf>,
-    /// What it does.
-    pub phase: Phase,
+    /// What it was asked to do.
+    pub what: Identity,
     /// Since when.
     pub since: UtcTime,
 }
 
 impl RunRecord {
     /// A record of a run of this process.
-    pub fn of_this_process(run: RunId, boot: &str, phase: Phase, since: UtcTime) -> Self {
+    pub fn of_this_process(run: RunId, boot: &str, what: Identity, since: UtcTime) -> Self {
         let pid = system::pid();
         let start = Stat::of(pid).map_or(0, |s| s.start);
-        Self { run, boot: boot.to_owned(), shim: (pid, start), group: None, phase, since }
+        Self { run, boot: boot.to_owned(), shim: (pid, start), group: None, what, since }
+    }
+
+    /// What a record of this run says that is written by another.
+    pub fn facts(&self) -> Facts {
+        Facts {
+            run: Some(self.run.clone()),
+            envelope: Some(self.what.envelope),
+            phase: Some(self.what.phase),
+            profile: self.what.profile.as_ref().map(ToString::to_string),
+            epoch: self.what.epoch,
+            intent: self.what.intent,
+            script: self.what.script,
+            ..Facts::default()
+        }
     }
 
     /// Whether its shim is still there.
@@ -51,15 +71,23 @@ impl RunRecord {
 
     /// The text, which [`RunRecord::parse`] reads back to the same.
     pub fn render(&self) -> String {
-        let group = self.group.as_ref().map_or("-".to_owned(), |g| g.display().to_string());
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let w = &self.what;
         format!(
-            "muster-run: 1\nrun: {}\nboot: {}\nshim: {} {}\ngroup: {group}\nphase: {}\nsince: {}\n",
+            "muster-run: 1\nrun: {}\nboot: {}\nshim: {} {}\ngroup: {}\nphase: {}\nsince: {}\n\
+             envelope: {}\nprofile: {}\nepoch: {}\nintent: {}\nscript: {}\n",
             self.run.as_str(),
             self.boot,
             self.shim.0,
             self.shim.1,
-            self.phase,
-            self.since
+            or_dash(self.group.as_ref().map(|g| g.display().to_string())),
+            w.phase,
+            self.since,
+            w.envelope,
+            or_dash(w.profile.as_ref().map(ToString::to_string)),
+            or_dash(w.epoch.map(|n| n.to_string())),
+            or_dash(w.intent.map(|d| crate::hex(&d))),
+            or_dash(w.script.map(|d| crate::hex(&d))),
         )
     }
 
@@ -76,12 +104,26 @@ impl RunRecord {
         let group = next("group: ")?;
         let phase = Phase::from_word(next("phase: ")?)?;
         let since = UtcTime::parse(next("since: ")?).ok()?;
+        let mut dash = |prefix: &str| next(prefix).map(|t| Some(t).filter(|t| *t != "-"));
+        let envelope = dash("envelope: ")??.parse().ok()?;
+        let profile = dash("profile: ")?.map(|p| ProfileName::new(p).ok());
+        let epoch = dash("epoch: ")?.map(|n| n.parse().ok());
+        let intent = dash("intent: ")?.map(identity::digest);
+        let script = dash("script: ")?.map(identity::digest);
+        let what = Identity {
+            envelope,
+            phase,
+            profile: all_or_none(profile)?,
+            epoch: all_or_none(epoch)?,
+            intent: all_or_none(intent)?,
+            script: all_or_none(script)?,
+        };
         lines.next().is_none().then_some(Self {
             run,
             boot,
             shim: (pid.parse().ok()?, start.parse().ok()?),
             group: (group != "-").then(|| PathBuf::from(group)),
-            phase,
+            what,
             since,
         })
     }
@@ -89,6 +131,15 @@ impl RunRecord {
     /// Writes it, whole or not at all.
     pub fn write(&self, dir: &StateDir) -> Result<(), SysError> {
         dir.replace(paths::RUN_RECORD, self.render().as_bytes(), Durability::Volatile)
+    }
+}
+
+/// What is there has to be of its form.
+fn all_or_none<T>(value: Option<Option<T>>) -> Option<Option<T>> {
+    match value {
+        Some(None) => None,
+        Some(some) => Some(some),
+        None => Some(None),
     }
 }
 
@@ -120,11 +171,31 @@ mod tests {
     #[test]
     fn m9_reads_what_it_writes() {
         let run = RunId::parse("0123456789abcdef0123456789abcdef").unwrap();
-        let mut r = RunRecord::of_this_process(run, "boot-1", Phase::Join, UtcTime::from_unix(1_800_000_000));
+        let bare = Identity {
+            envelope: 1,
+            phase: Phase::Join,
+            profile: None,
+            epoch: None,
+            intent: None,
+            script: Some([0xab; 32]),
+        };
+        let mut r = RunRecord::of_this_process(run, "boot-1", bare, UtcTime::from_unix(1_800_000_000));
         assert!(r.shim_lives());
         assert_eq!(RunRecord::parse(r.render().as_bytes()), Some(r.clone()));
         r.group = Some(PathBuf::from("/sys/fs/cgroup/x y/muster-run-0"));
         assert_eq!(RunRecord::parse(r.render().as_bytes()), Some(r.clone()));
+        r.what.envelope = 2;
+        (r.what.profile, r.what.epoch) = (ProfileName::new("p").ok(), Some(u32::MAX));
+        r.what.intent = Some([1; 32]);
+        assert_eq!(RunRecord::parse(r.render().as_bytes()), Some(r.clone()));
+        for (good, bad) in [
+            ("profile: p", "profile: P"),
+            ("epoch: 4", "epoch: x4"),
+            ("intent: 01", "intent: 0"),
+            ("envelope: 2", "envelope: -"),
+        ] {
+            assert_eq!(RunRecord::parse(r.render().replace(good, bad).as_bytes()), None, "{bad}");
+        }
         r.shim.1 += 1;
         assert!(!r.shim_lives(), "same pid, another process");
         let text = r.render();

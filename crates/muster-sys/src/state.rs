@@ -10,6 +10,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Whether a change must survive a power cut.
@@ -80,7 +81,11 @@ impl StateDir {
         }
         let len = u64::try_from(st.st_size).unwrap_or(0);
         rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(len.saturating_sub(max))).map_err(err)?;
-        file::read_bounded(fd, &shown, max).map_err(|_| err(Errno::FBIG))
+        let mut out = Vec::new();
+        // It may have grown since it was measured: what is over `max` is then not read, and no fault.
+        let read = std::fs::File::from(fd).take(max).read_to_end(&mut out);
+        read.map_err(|e| SysError::new("read the end of a log", e))?;
+        Ok(out)
     }
 
     /// Replaces `name` with `bytes`, mode 0600.

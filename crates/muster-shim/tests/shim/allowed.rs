@@ -15,7 +15,7 @@ fn verdict(w: &World, t: &Two<'_>) -> (i32, String) {
     let out = w.shim(MUSTER, &t.bytes());
     let (code, reason) = out.verdict();
     assert_eq!(out.stdout.contains("ran"), code == 0, "{out:?}");
-    assert_eq!(out.stderr.is_empty(), code == 0, "{out:?}");
+    assert_eq!(out.said().is_empty(), code == 0, "{out:?}");
     (code, reason.to_owned())
 }
 

@@ -1,8 +1,9 @@
 //! How a script starts, what is written down about it, and what the state on disk may look like.
 
 use crate::world::{
-    KPSSH, MUSTER, POLICY, RUN, STATE, collect, event, keys, mount, one, probe_two, two, world,
+    KPSSH, MUSTER, POLICY, RUN, STATE, World, collect, event, keys, mount, one, probe_two, two, world,
 };
+use sha2::Digest as _;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -269,7 +270,7 @@ fn a_run_record_of_another_form_or_boot_is_dealt_with() {
         w.put(&format!("{RUN}/run"), "nonsense\n", 0o600);
         let out = w.shim(MUSTER, &two("echo ran\n").bytes());
         assert_eq!((out.verdict(), out.stdout.as_str()), ((1, "internal"), ""), "{out:?}");
-        let of_before = "muster-run: 1\nrun: 0123456789abcdef0123456789abcdef\nboot: another\nshim: 1 1\ngroup: -\nphase: leave\nsince: 2026-11-29T00:00:00Z\n";
+        let of_before = "muster-run: 1\nrun: 0123456789abcdef0123456789abcdef\nboot: another\nshim: 1 1\ngroup: -\nphase: leave\nsince: 2026-11-29T00:00:00Z\nenvelope: 2\nprofile: p\nepoch: 1\nintent: -\nscript: -\n";
         w.put(&format!("{RUN}/run"), of_before, 0o600);
         w.journal();
         assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).stdout, "ran\n");
@@ -400,5 +401,127 @@ fn m9_the_name_of_the_group_does_not_tell_the_mark() {
         let (seen, id) = out.stdout.split_once("\nid ").unwrap();
         assert_eq!(seen.matches(id.trim_end()).count(), 1, "in the private run record alone: {out:?}");
         assert!(seen.contains("group: -\n") || seen.contains("/muster-run-"), "{out:?}");
+    });
+}
+
+/// A probe's answer, as one whose objects are asked for by their members.
+fn asked(w: &World) -> String {
+    let out = w.shim(MUSTER, &probe_two());
+    assert_eq!((out.code, out.stderr.as_str()), (Some(0), ""), "{out:?}");
+    out.stdout
+}
+
+#[test]
+fn s13_a_run_is_told_by_its_own_name_and_by_what_was_sent() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let t = two("echo started; until [ -e /run/gate ]; do sleep 0.02; done; exit 3\n").epoch(7);
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let intent = hex(&sha2::Sha256::digest(t.intent().as_bytes()));
+        let script = hex(&t.draft.script_sha256.unwrap());
+        let what = format!(
+            "\"envelope\":2,\"phase\":\"join\",\"profile\":\"p\",\"epoch\":7,\
+             \"intent-sha256\":\"{intent}\",\"script-sha256\":\"{script}\""
+        );
+        let mut child = w.call(MUSTER).start(&t.bytes());
+        crate::world::wait_for_output(&mut child, "started");
+        let going = asked(w);
+        fs::write("/run/gate", "").unwrap();
+        let out = collect(child);
+        let run = out.run().expect("its name is the first line").to_owned();
+        assert!(going.contains(&format!("\"running\":{{\"run\":\"{run}\",{what},\"since\":\"20")), "{going}");
+        assert!(
+            going.contains(&format!("\"last-run\":{{\"run\":\"{run}\",{what},\"started\":\"20")),
+            "{going}"
+        );
+        let over = asked(w);
+        assert!(over.contains("\"running\":null"), "{over}");
+        let last = over.split_once("\"last-run\":").unwrap().1;
+        assert!(last.starts_with(&format!("{{\"run\":\"{run}\",{what},\"started\":\"20")), "{over}");
+        assert!(
+            last.contains("\"verdict\":\"failed\",\"reason\":\"script-failed\",\"exit-code\":3,"),
+            "{over}"
+        );
+        // Another run comes, and the one that was lost sight of is still told.
+        let next = w.shim(MUSTER, &two("echo ran\n").epoch(8).bytes());
+        let both = asked(w);
+        let (first, second) = (next.run().unwrap(), &run);
+        let runs = both.split_once("\"runs\":[").unwrap().1;
+        let at =
+            |id: &str| runs.find(&format!("{{\"run\":\"{id}\"")).unwrap_or_else(|| panic!("{id}: {both}"));
+        assert!(at(first) < at(second), "newest first: {both}");
+        // What was refused had no run.
+        let refused = w.shim(MUSTER, &two("echo ran\n").epoch(1).bytes());
+        assert_eq!((refused.run(), refused.verdict()), (None, (6, "epoch-floor")));
+        assert_eq!(asked(w).matches("\"run\":\"").count(), both.matches("\"run\":\"").count());
+    });
+}
+
+#[test]
+fn s13_a_killed_run_keeps_its_identity() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let t = two("sleep 60\n").epoch(7);
+        let mut child = w.call_stopping_at("StartRecorded").start(&t.bytes());
+        crate::world::wait_stopped(&child);
+        child.kill().unwrap();
+        let run = collect(child).run().unwrap().to_owned();
+        let doc = asked(w);
+        assert!(doc.contains("\"alive\":false") && doc.contains("\"verdict\":\"started\""), "{doc}");
+        assert_eq!(w.shim(MUSTER, &two("echo ran\n").epoch(7).bytes()).stdout, "ran\n");
+        let doc = asked(w);
+        let (_, killed) = doc.split_once(&format!(",{{\"run\":\"{run}\",")).expect("the one before the last");
+        assert!(killed.contains("\"profile\":\"p\",\"epoch\":7,\"intent-sha256\":\""), "{doc}");
+        assert!(killed.contains("\"verdict\":\"interrupted\""), "{doc}");
+        // The record of its end says what it was, too, for who reads that one alone.
+        let log = w.log();
+        let end = log.iter().find(|l| l.contains("\"interrupted\"")).unwrap();
+        assert!(end.contains(&run) && end.contains("\"profile\":\"p\",\"epoch\":7"), "{end}");
+    });
+}
+
+#[test]
+fn s13_a_full_disk_does_not_hide_a_run_from_a_probe() {
+    world(|w| {
+        w.provisioned(POLICY);
+        assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).stdout, "ran\n");
+        fs::remove_file(format!("{STATE}/runs.log")).unwrap();
+        fs::create_dir(format!("{STATE}/runs.log")).unwrap();
+        let out = w.shim(MUSTER, &two("exit 4\n").bytes());
+        let doc = asked(w);
+        let last = doc.split_once("\"last-run\":").unwrap().1;
+        assert!(last.starts_with(&format!("{{\"run\":\"{}\"", out.run().unwrap())), "{doc}");
+        assert!(last.contains("\"exit-code\":4"), "{doc}");
+        // A run that was refused because nobody recorded it is no run.
+        fs::remove_file("/run/systemd/journal/socket").unwrap();
+        let refused = w.shim(MUSTER, &two("echo ran\n").bytes());
+        assert_eq!((refused.run(), refused.verdict()), (None, (1, "record-unwritable")));
+        assert_eq!(asked(w).matches("\"run\":\"").count(), doc.matches("\"run\":\"").count());
+    });
+}
+
+#[test]
+fn s13_a_full_stream_loses_the_name_of_a_run_and_stops_nothing() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        while writer.write(&[b'x'; 4096]).is_ok() {}
+        rustix::io::ioctl_fionbio(&writer, false).unwrap();
+        let mut call = w.call(MUSTER);
+        call.command.stderr(writer);
+        let out = call.input(&two("echo ran\n").bytes());
+        assert_eq!((out.code, out.stdout.as_str()), (Some(0), "ran\n"));
+        let mut seen = String::new();
+        std::io::Read::read_to_string(&mut { reader }, &mut seen).unwrap();
+        assert!(!seen.contains("run"), "{}", seen.trim_start_matches('x'));
+    });
+}
+
+#[test]
+fn s13_envelope_1_has_no_line_of_a_run() {
+    world(|w| {
+        let out = w.drop_in().shim(KPSSH, &one("echo ran\n", &[]));
+        assert_eq!((out.stdout.as_str(), out.stderr.as_str()), ("ran\n", ""), "as with the bash shim");
     });
 }

@@ -8,7 +8,7 @@ use muster_signing::intent::OnDisconnect;
 use muster_sys::procfs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
@@ -56,7 +56,11 @@ fn m9_and_s13_one_run_at_a_time_under_both_names() {
         assert_eq!((out.verdict(), out.stdout.as_str()), ((7, "busy"), ""));
         assert!(out.stderr.contains("join since 20"), "{out:?}");
         let probe = w.shim(MUSTER, &probe_two());
-        assert!(probe.stdout.contains("\"phase\":\"join\",\"since\":\"20"), "{}", probe.stdout);
+        assert!(
+            probe.stdout.contains("\"running\":{\"run\":\"") && probe.stdout.contains("\"since\":\"20"),
+            "{}",
+            probe.stdout
+        );
         assert!(
             probe.stdout.contains("\"alive\":true") && probe.stdout.contains("\"verdict\":\"started\""),
             "{}",
@@ -387,7 +391,7 @@ fn m9_a_shim_below_a_marked_process_ends_neither_it_nor_itself() {
         w.put(
             &format!("{RUN}/run"),
             &format!(
-                "muster-run: 1\nrun: {id}\nboot: {}\nshim: 1 1\ngroup: -\nphase: join\nsince: 2026-11-29T00:00:00Z\n",
+                "muster-run: 1\nrun: {id}\nboot: {}\nshim: 1 1\ngroup: -\nphase: join\nsince: 2026-11-29T00:00:00Z\nenvelope: 2\nprofile: p\nepoch: 1\nintent: -\nscript: -\n",
                 boot.trim_end()
             ),
             0o600,
@@ -397,6 +401,8 @@ fn m9_a_shim_below_a_marked_process_ends_neither_it_nor_itself() {
         let t = tag("m9-marked");
         let line = "env -u MUSTER_RUN_ID MUSTER_TAG=$TAG-free sleep 61 >/dev/null 2>&1 & free=$!
             MUSTER_TAG=$TAG-left sleep 61 >/dev/null 2>&1 &
+            # Until then the first of them is a process with the mark too.
+            until grep -q sleep /proc/$free/comm; do :; done
             (exec -a muster-shim \"$0\") < /mnt/input; echo code $?
             kill -0 $free && echo free lives; kill $free";
         let out = Command::new("/bin/bash")
@@ -417,8 +423,11 @@ fn m9_a_peer_that_reads_nothing_does_not_keep_the_host_busy() {
     world(|w| {
         w.provisioned(POLICY);
         // As much on standard error as a pipe holds, so that there is no room for the shim's line.
-        let mut first =
-            w.call(MUSTER).start(&two("head -c 65536 /dev/zero >&2; echo started; exit 3\n").bytes());
+        let script = "until [ -e /run/gate ]; do sleep 0.02; done; head -c 65536 /dev/zero >&2; echo started; exit 3\n";
+        let mut first = w.call(MUSTER).start(&two(script).bytes());
+        let mut line = String::new();
+        BufReader::with_capacity(64, first.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        fs::write("/run/gate", "").unwrap();
         wait_for_output(&mut first, "started");
         until("the host to be free", || w.shim(MUSTER, &two("echo ran\n").bytes()).stdout == "ran\n");
         let pid = i32::try_from(first.id()).unwrap();

@@ -257,6 +257,20 @@ pub(crate) struct Out {
 }
 
 impl Out {
+    /// The id that the shim gave the run, in its first line.
+    pub(crate) fn run(&self) -> Option<&str> {
+        let (line, _) = self.stderr.split_once('\n')?;
+        line.strip_prefix("muster-shim: run ").filter(|id| id.len() == 32)
+    }
+
+    /// Standard error after that line.
+    pub(crate) fn said(&self) -> &str {
+        match self.run() {
+            Some(_) => self.stderr.split_once('\n').map_or("", |(_, rest)| rest),
+            None => &self.stderr,
+        }
+    }
+
     /// Exit code, and the stable reason when standard error names one.
     pub(crate) fn verdict(&self) -> (i32, &str) {
         let words = ["refused [", "ended ["];
