@@ -222,6 +222,26 @@ impl Cause {
         }
     }
 
+    /// What to do, where there is something to say. Ours alone: a peer's words never stand in it.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Unreachable { .. } => "check the address, the network and that sshd runs there",
+            Self::DroppedBeforeBanner { .. } => {
+                "look at sshd's MaxStartups and PerSourcePenalties and at firewalls that ban"
+            }
+            Self::NotSsh { .. } => "check the address and the port",
+            Self::NoCommonAlgorithm { .. } => "update its sshd",
+            Self::HostKeyChanged { .. } | Self::HostKeyKindGone { .. } => COMPARE,
+            Self::HostCertificateRefused(_) => "issue it a new one, or mend the pinned authority",
+            Self::Protocol { .. }
+            | Self::HostKeyRefused { .. }
+            | Self::AuthRefused { .. }
+            | Self::Deadline { .. }
+            | Self::ChannelRefused { .. }
+            | Self::Lost { .. } => return None,
+        })
+    }
+
     /// Whose move it is.
     pub fn fault(&self) -> Fault {
         match self {
@@ -251,55 +271,46 @@ impl Cause {
     }
 }
 
-const COMPARE: &str = "; nothing was sent to it: compare with the fingerprint on the host's console, and if it \
+const COMPARE: &str = "nothing was sent to it: compare with the fingerprint on the host's console, and if it \
                        was re-installed, pin the new key with `muster host rotate-key`";
 
 fn join<T: fmt::Display>(items: &[T], with: &str) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(with)
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Cause {
+    fn what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable { why } => {
-                write!(f, "unreachable: {why}; check the address, the network and that sshd runs there")
-            }
+            Self::Unreachable { why } => write!(f, "unreachable: {why}"),
             Self::DroppedBeforeBanner { said } => {
                 f.write_str("closed the connection before it spoke SSH")?;
-                if let Some(said) = said {
-                    write!(f, " (it said {said:?})")?;
-                }
-                f.write_str("; look at sshd's MaxStartups and PerSourcePenalties and at firewalls that ban")
+                said.as_ref().map_or(Ok(()), |said| write!(f, " (it said {said:?})"))
             }
-            Self::NotSsh { said } => {
-                write!(f, "does not speak SSH 2 (it said {said:?}); check the address and the port")
-            }
+            Self::NotSsh { said } => write!(f, "does not speak SSH 2 (it said {said:?})"),
             Self::NoCommonAlgorithm { sort, ours, theirs } => write!(
                 f,
-                "no {sort} algorithm in common: it offers {}, this program takes {}; update its sshd",
+                "no {sort} algorithm in common: it offers {}, this program takes {}",
                 join(theirs, ","),
                 join(ours, ",")
             ),
             Self::Protocol { why } => write!(f, "{why}"),
             Self::HostKeyChanged { pinned, presented } => {
-                f.write_str("host key changed: it presents ")?;
                 let shown: Vec<String> = presented.iter().map(|(k, fp)| format!("{k} {fp}")).collect();
-                write!(f, "{}, pinned is {}", shown.join(" and "), join(pinned, " or "))?;
-                f.write_str(COMPARE)
+                write!(
+                    f,
+                    "host key changed: it presents {}, pinned is {}",
+                    shown.join(" and "),
+                    join(pinned, " or ")
+                )
             }
             Self::HostKeyKindGone { pinned, offers } => write!(
                 f,
-                "host key changed: it has no key of the kind of the pinned {}, it offers {}{COMPARE}",
+                "host key changed: it has no key of the kind of the pinned {}, it offers {}",
                 join(pinned, " or "),
                 join(offers, ",")
             ),
             Self::HostKeyRefused { why } => write!(f, "host key refused: {why}"),
-            Self::HostCertificateRefused(fault) => {
-                write!(
-                    f,
-                    "host certificate refused: {fault}; issue it a new one, or mend the pinned authority"
-                )
-            }
+            Self::HostCertificateRefused(fault) => write!(f, "host certificate refused: {fault}"),
             Self::AuthRefused { user, tried, methods, said } => {
                 write!(f, "does not let {user:?} in: ")?;
                 if tried.is_empty() {
@@ -310,10 +321,7 @@ impl fmt::Display for Cause {
                 if !methods.is_empty() {
                     write!(f, "; it takes {}", methods.join(","))?;
                 }
-                if let Some(said) = said {
-                    write!(f, "; it said {said:?}")?;
-                }
-                Ok(())
+                said.as_ref().map_or(Ok(()), |said| write!(f, "; it said {said:?}"))
             }
             Self::Deadline { stage, after } => {
                 write!(f, "deadline: {stage} took longer than {} s", after.as_secs_f32())
@@ -321,6 +329,13 @@ impl fmt::Display for Cause {
             Self::ChannelRefused { why } => write!(f, "channel refused: {why}"),
             Self::Lost { why } => write!(f, "connection lost: {why}"),
         }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.what(f)?;
+        self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
 }
 

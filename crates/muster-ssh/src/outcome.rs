@@ -159,6 +159,15 @@ pub enum ExecFault {
     },
 }
 
+const MAX_SESSIONS: &str = "look at sshd's MaxSessions";
+
+impl ExecFault {
+    /// What to do, where there is something to say. Ours alone: a peer's words never stand in it.
+    pub fn advice(&self) -> Option<&'static str> {
+        matches!(self, Self::ChannelRefused { .. }).then_some(MAX_SESSIONS)
+    }
+}
+
 /// A command without an outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecError {
@@ -247,7 +256,7 @@ impl fmt::Display for ExecError {
         write!(f, "{}: ", self.inner.hop)?;
         match &self.inner.fault {
             ExecFault::ChannelRefused { why } => {
-                write!(f, "opens no channel: {why}; look at sshd's MaxSessions")
+                write!(f, "opens no channel: {why}; {MAX_SESSIONS}")
             }
             ExecFault::RequestRefused => f.write_str("does not run a command for this login"),
             ExecFault::Deadline { stage: Stage::Exec, after } => write!(

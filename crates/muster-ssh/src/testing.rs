@@ -441,7 +441,8 @@ impl AgentProcess {
             .spawn()
             .expect("ssh-agent runs");
         let until = Instant::now() + Duration::from_secs(10);
-        while !socket.exists() && Instant::now() < until {
+        // The file is there before anybody listens behind it.
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         Self { child, socket }

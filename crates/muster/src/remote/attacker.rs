@@ -47,7 +47,7 @@ impl Thief {
     async fn one(&self, attempt: Attempt<'_>) -> Observation {
         let connection = match self.session.fresh().await {
             Ok(connection) => connection,
-            Err(e) => return Observation::fault(fault::line(&e)),
+            Err(e) => return Observation::fault(fault::unreached(&e)),
         };
         let outcome = connection.attempt(attempt).await;
         connection.close().await;
@@ -58,7 +58,7 @@ impl Thief {
     async fn env(&self) -> Observation {
         let connection = match self.session.fresh().await {
             Ok(connection) => connection,
-            Err(e) => return Observation::fault(fault::line(&e)),
+            Err(e) => return Observation::fault(fault::unreached(&e)),
         };
         let mut taken = Vec::new();
         for (name, value) in Attack::VARIABLES {
@@ -93,7 +93,7 @@ impl Thief {
                         Observation::accepted(weak.join(", "))
                     }
                 }
-                _ => Observation::fault(fault::line(&e)),
+                _ => Observation::fault(fault::unreached(&e)),
             },
         }
     }
@@ -103,7 +103,7 @@ impl Thief {
             Ok(_) => Observation::accepted("a key that nobody listed"),
             Err(e) => match e.cause() {
                 Cause::AuthRefused { .. } => Observation::refused("the stranger's key was not taken"),
-                _ => Observation::fault(fault::line(&e)),
+                _ => Observation::fault(fault::unreached(&e)),
             },
         }
     }

@@ -1,9 +1,9 @@
 //! What the SSH client says, as this program's own codes.
 
-use crate::codes::{Code, Own};
+use crate::codes::Own;
 use crate::fault::Fault;
 use crate::printer::clean;
-use muster_ssh::{Cause, ConnectError, ExecError};
+use muster_ssh::{Cause, ConnectError, ExecError, HopRef, Status};
 
 /// A library's message as one clean line. Its words for what to do stand at its end already.
 pub fn line(error: &dyn core::fmt::Display) -> String {
@@ -26,21 +26,58 @@ pub fn code(cause: &Cause) -> Own {
 }
 
 /// A hop that was not reached: nothing ran.
-pub fn connect(host: &str, error: &ConnectError) -> Fault {
-    said(host, code(error.cause()).into(), line(error))
+pub fn connect(error: &ConnectError) -> Fault {
+    said(code(error.cause()), &unreached(error), error.cause().advice())
 }
 
 /// A command that was not started: nothing ran.
-pub fn not_started(host: &str, error: &ExecError) -> Fault {
-    said(host, Own::SshProtocol.into(), line(error))
+pub fn not_started(error: &ExecError) -> Fault {
+    said(Own::SshProtocol, &unended(error), error.why().advice())
 }
 
-/// A fault about a host in somebody else's words, of which the last say what to do.
-pub fn said(host: &str, code: Code, words: String) -> Fault {
-    let fault = Fault::new(code, host.to_owned());
-    match words.rsplit_once("; ") {
-        Some((what, fix)) if fix.len() > 12 => fault.why(what).fix(sentence(fix)),
-        _ => fault.why(words),
+/// The line of a hop that was not reached, in a report that names the host already.
+pub fn unreached(error: &ConnectError) -> String {
+    named_once(&line(error), error.hop())
+}
+
+/// The same of a command without an outcome.
+pub fn unended(error: &ExecError) -> String {
+    named_once(&line(error), error.hop())
+}
+
+/// A hop in a report that names the host already.
+pub fn hop(hop: &HopRef) -> String {
+    let HopRef { index, of, endpoint, .. } = hop;
+    match (of, index == of) {
+        (1, _) => clean(endpoint),
+        (_, true) => format!("hop {index} of {of}, the host itself ({})", clean(endpoint)),
+        _ => clean(&hop.to_string()),
+    }
+}
+
+/// How a command ended.
+pub fn end(status: &Status) -> String {
+    match status {
+        Status::Exited(code) => format!("it exited {code}"),
+        Status::Signaled { name, .. } => format!("it was ended by SIG{}", clean(name)),
+        Status::ConnectionLost { why, hop: at } => format!("connection lost at {}: {}", hop(at), clean(why)),
+        _ => "nobody knows how it ended".into(),
+    }
+}
+
+/// The library begins each line with the hop.
+fn named_once(words: &str, at: &HopRef) -> String {
+    match words.strip_prefix(&clean(&at.to_string())) {
+        Some(rest) => format!("{}{rest}", hop(at)),
+        None => words.to_owned(),
+    }
+}
+
+/// Advice is taken from the library's own list and never looked for in the words, which may be the peer's.
+fn said(code: Own, words: &str, advice: Option<&str>) -> Fault {
+    match advice.and_then(|fix| Some((words.rsplit_once(&format!("; {fix}"))?, fix))) {
+        Some(((what, rest), fix)) => Fault::new(code, format!("{what}{rest}")).fix(sentence(fix)),
+        None => Fault::new(code, words),
     }
 }
 

@@ -14,6 +14,7 @@ use super::output::{self, Lines};
 use super::probe::{LastRun, Probe, Running, Two};
 use super::session::Session;
 use super::{fault, probe, raw};
+use crate::codes::Own;
 use crate::fault::Fault;
 use crate::secret::Secrets;
 use muster_core::{Reason, ShimExit};
@@ -32,6 +33,8 @@ pub const SHIM_ONE: &str = "/opt/kpssh/kpssh-shim";
 const PROBE_PATIENCE: Duration = Duration::from_secs(30);
 /// A host notices a silent loss of its peer within 15 seconds, ends the tree, and may be slow at it.
 const AFTER_LOSS: Duration = Duration::from_secs(60);
+/// With less left of the operator's time a run is not begun: it would be cut off at once, and nobody would know its end.
+const LEAST: Duration = Duration::from_secs(1);
 /// Between two looks at a host that is busy or that ends a run.
 const LOOKS: [u64; 5] = [1, 1, 2, 3, 5];
 
@@ -162,6 +165,12 @@ impl<T: Tell> Flow<'_, T> {
         self.task.timeout.map(|t| t.saturating_sub(self.begun.elapsed()))
     }
 
+    /// The time that the operator gave is over, and nothing ran.
+    fn over(&self) -> Ended {
+        // What was sent before was sent to a busy host: there is no other reason to come here again.
+        if self.sent > 0 { Ended::Busy(None) } else { Ended::Unreachable(timed_out()) }
+    }
+
     async fn go(&mut self) -> Ended {
         loop {
             match self.send().await {
@@ -186,11 +195,11 @@ impl<T: Tell> Flow<'_, T> {
         let connection = match self.left() {
             Some(left) => match tokio::time::timeout(left, open).await {
                 Ok(done) => done,
-                Err(_) => return Err(Ended::Unreachable(timed_out(&self.task.host))),
+                Err(_) => return Err(self.over()),
             },
             None => open.await,
         };
-        let connection = connection.map_err(|e| Ended::Unreachable(fault::connect(&self.task.host, &e)))?;
+        let connection = connection.map_err(|e| Ended::Unreachable(fault::connect(&e)))?;
         self.hops = seen(&connection);
         Ok(connection)
     }
@@ -203,8 +212,11 @@ impl<T: Tell> Flow<'_, T> {
         let input = match self.task.load.build() {
             Ok(input) => input,
             // It was built once before anything was connected to.
-            Err(refusal) => return Sent::Ended(Ended::Unreachable(refused_here(&self.task.host, &refusal))),
+            Err(refusal) => return Sent::Ended(Ended::Unreachable(refused_here(&refusal))),
         };
+        if self.left().is_some_and(|left| left < LEAST) {
+            return Sent::Ended(self.over());
+        }
         self.tell.stage(format!("{} runs", self.task.load.phase));
         let since = Instant::now();
         let patience = self.left().map_or(self.task.load.patience(), |l| l.min(self.task.load.patience()));
@@ -215,10 +227,10 @@ impl<T: Tell> Flow<'_, T> {
             Err(e) => {
                 self.session.drop_connection().await;
                 if !e.may_have_run() {
-                    return Sent::Ended(Ended::Unreachable(fault::not_started(&self.task.host, &e)));
+                    return Sent::Ended(Ended::Unreachable(fault::not_started(&e)));
                 }
                 self.out = e.partial().map(|(o, e)| (o.clone(), e.clone()));
-                Sent::Lost { why: fault::line(&e), since }
+                Sent::Lost { why: fault::unended(&e), since }
             }
         }
     }
@@ -273,9 +285,7 @@ impl<T: Tell> Flow<'_, T> {
                 Sent::Ended(Ended::ScriptFailed(format!("ended by SIG{name}: {words}")))
             }
             Status::Signaled { name, .. } => lost(format!("its shim was ended by SIG{name}")),
-            Status::ConnectionLost { why, hop } => {
-                lost(fault::line(&format!("connection lost at {hop}: {why}")))
-            }
+            status @ Status::ConnectionLost { .. } => lost(fault::end(status)),
             _ => lost("nobody knows how it ended".into()),
         };
         self.out = Some((outcome.stdout, outcome.stderr));
@@ -312,7 +322,7 @@ impl<T: Tell> Flow<'_, T> {
     }
 
     async fn look(&self) -> Result<Two, String> {
-        let connection = self.session.connection().await.map_err(|e| fault::line(&e))?;
+        let connection = self.session.connection().await.map_err(|e| fault::unreached(&e))?;
         match ask_probe(&connection, 2).await? {
             Probe::Two(two) => Ok(*two),
             Probe::One(_) => Err("it answered on envelope 1".into()),
@@ -387,13 +397,13 @@ pub fn seen(connection: &Connection) -> Vec<Seen> {
     .collect()
 }
 
-fn timed_out(host: &str) -> Fault {
-    Fault::new(crate::codes::Own::ConnectDeadline, host.to_owned())
-        .why("the time given with --timeout is over")
+fn timed_out() -> Fault {
+    Fault::new(Own::ConnectDeadline, "the time given with --timeout is over; nothing ran")
+        .fix("Raise --timeout.")
 }
 
-fn refused_here(host: &str, refusal: &muster_signing::Refusal) -> Fault {
-    Fault::new(refusal.reason, format!("{host}: {refusal}"))
+fn refused_here(refusal: &muster_signing::Refusal) -> Fault {
+    Fault::new(refusal.reason, refusal.to_string())
 }
 
 /// Asks a connection for a probe of an envelope; 0 is a host without a shim.
@@ -405,11 +415,10 @@ pub async fn ask_probe(connection: &Connection, envelope: u8) -> Result<Probe, S
     };
     let limits = Limits { stdout: probe::MAX_ANSWER, stderr: 16 << 10 };
     let exec = Exec::new(command).stdin(&input).limits(limits).deadline(PROBE_PATIENCE);
-    let outcome = connection.run(exec).await.map_err(|e| fault::line(&e))?;
+    let outcome = connection.run(exec).await.map_err(|e| fault::unended(&e))?;
     let code = match &outcome.status {
         Status::Exited(code) => *code,
-        Status::Signaled { name, .. } => return Err(format!("its probe was ended by SIG{name}")),
-        other => return Err(fault::line(&format!("its probe was lost: {other:?}"))),
+        other => return Err(format!("its probe did not end well: {}", fault::end(other))),
     };
     if envelope == 0 {
         return probe::One::parse(&outcome.stdout.bytes).map(Probe::One).map_err(|n| n.why);

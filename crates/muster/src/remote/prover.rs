@@ -31,7 +31,7 @@ impl Logins {
 
     async fn pool(&self) -> Result<String, String> {
         let session = self.pool.as_ref().ok_or("no pool login was asked for")?;
-        let connection = session.fresh().await.map_err(|e| fault::line(&e))?;
+        let connection = session.fresh().await.map_err(|e| fault::unreached(&e))?;
         let probe = ask_probe(&connection, 2).await?;
         connection.close().await;
         let Probe::Two(two) = probe else { return Err("it answered on envelope 1".into()) };
@@ -51,13 +51,13 @@ impl Logins {
     }
 
     async fn admin(&self) -> Result<String, String> {
-        let connection = self.admin.fresh().await.map_err(|e| fault::line(&e))?;
+        let connection = self.admin.fresh().await.map_err(|e| fault::unreached(&e))?;
         let exec = Exec::new("true").deadline(Duration::from_secs(20));
-        let outcome = connection.run(exec).await.map_err(|e| fault::line(&e))?;
+        let outcome = connection.run(exec).await.map_err(|e| fault::unended(&e))?;
         connection.close().await;
         match outcome.status {
             Status::Exited(0) => Ok("a second login works".into()),
-            other => Err(format!("`true` did not succeed: {}", clean(&format!("{other:?}")))),
+            other => Err(format!("`true` did not succeed: {}", fault::end(&other))),
         }
     }
 }

@@ -58,7 +58,7 @@ impl AdminShell {
         if let Ok(mut why) = self.why.lock() {
             *why = Some(fault::code(e.cause()));
         }
-        ShellError::Unreachable(fault::line(e))
+        ShellError::Unreachable(fault::unreached(e))
     }
 
     async fn elevation(&self) -> Arc<Elevation> {
@@ -80,7 +80,7 @@ impl AdminShell {
             Ok(outcome) => outcome,
             Err(e) if e.may_have_run() => {
                 self.session.drop_connection().await;
-                return Err(ShellError::Lost(fault::line(&e)));
+                return Err(ShellError::Lost(fault::unended(&e)));
             }
             Err(e) => {
                 if !matches!(
@@ -89,7 +89,7 @@ impl AdminShell {
                 ) {
                     self.session.drop_connection().await;
                 }
-                return Err(ShellError::Unreachable(fault::line(&e)));
+                return Err(ShellError::Unreachable(fault::unended(&e)));
             }
         };
         if outcome.stdout.is_cut() {

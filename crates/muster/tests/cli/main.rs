@@ -7,9 +7,11 @@
     reason = "a test that meets the unexpected should stop"
 )]
 
+mod add;
 mod documents;
 mod failures;
 mod generated;
+mod hosts;
 mod keygen;
 mod profiles;
 mod run;

@@ -175,7 +175,7 @@ where
         Box::pin(async move {
             let begun = Instant::now();
             let done = match timeout {
-                Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late(&name))),
+                Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late())),
                 None => work.await,
             };
             admin.close().await;
@@ -190,26 +190,26 @@ where
         .map(|(slot, name)| match slot {
             Slot::Done(row) => row,
             Slot::NotStarted => {
-                let fault = Fault::new(Own::Interrupted, name.clone()).why("stopped before its turn");
+                let fault = Fault::new(Own::Interrupted, "stopped before its turn");
                 Row { result: "not-started", ..Row::bad(name, &fault) }
             }
             Slot::Cut => {
                 let why = "its connection was closed here; what was begun is put back by the host itself";
-                Row::bad(name, &Fault::new(Own::OutcomeUnknown, name.clone()).why(why))
+                Row::bad(name, &Fault::new(Own::OutcomeUnknown, why))
             }
             Slot::Broken => broken(name),
         })
         .collect())
 }
 
-fn late(host: &str) -> Fault {
-    Fault::new(Own::OutcomeUnknown, host.to_owned())
-        .why("the time given with --timeout is over; what was begun is put back by the host itself")
+fn late() -> Fault {
+    Fault::new(Own::OutcomeUnknown, "the time given with --timeout is over")
+        .why("what was begun is put back by the host itself")
         .fix("Run the command again to see what is there.")
 }
 
 fn broken(host: &str) -> Row {
-    Row::bad(host, &Fault::new(Own::Fault, format!("{host}: muster itself failed")))
+    Row::bad(host, &Fault::new(Own::Fault, "muster itself failed"))
 }
 
 /// The summary, what to do about each reason, and the exit code.
@@ -262,7 +262,7 @@ pub fn tell(reporter: &Reporter, event: &Event) {
 }
 
 /// A failure of muster-provision's as a fault about a host.
-pub fn run_fault(host: &str, error: &RunError, shell: &AdminShell) -> Fault {
+pub fn run_fault(error: &RunError, shell: &AdminShell) -> Fault {
     let words = clean(&error.to_string());
     let code: Code = match error {
         RunError::Spec(_) => Own::ConfigValue.into(),
@@ -276,7 +276,7 @@ pub fn run_fault(host: &str, error: &RunError, shell: &AdminShell) -> Fault {
             aftermath_code(aftermath).into()
         }
     };
-    Fault::new(code, host.to_owned()).why(words)
+    Fault::new(code, words)
 }
 
 /// The code of a login that did not work.
@@ -292,8 +292,8 @@ pub fn shell_code(error: &ShellError, shell: &AdminShell) -> Own {
 }
 
 /// A login that did not work, as a fault about a host.
-pub fn shell_fault(host: &str, error: &ShellError, shell: &AdminShell) -> Fault {
-    Fault::new(shell_code(error, shell), host.to_owned()).why(fault::line(error))
+pub fn shell_fault(error: &ShellError, shell: &AdminShell) -> Fault {
+    Fault::new(shell_code(error, shell), fault::line(error))
 }
 
 fn aftermath_code(aftermath: &Aftermath) -> Own {

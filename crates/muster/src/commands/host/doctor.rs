@@ -126,6 +126,7 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
             name: host.name.to_string(),
             account: host.ssh.user.clone(),
             drop_in: drop_in.clone(),
+            timeout: reach.pace.timeout,
             known: known.clone(),
             shell: becoming.shell(&both),
             both,
@@ -139,9 +140,11 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
         .zip(names)
         .map(|(slot, name)| match slot {
             Slot::Done(done) => done,
-            Slot::NotStarted | Slot::Cut => {
-                Examined { report: Err(Fault::new(Own::Interrupted, name.clone())), host: name, seconds: 0.0 }
-            }
+            Slot::NotStarted | Slot::Cut => Examined {
+                report: Err(Fault::new(Own::Interrupted, "stopped by the operator")),
+                host: name,
+                seconds: 0.0,
+            },
             Slot::Broken => broken(name),
         })
         .collect();
@@ -156,17 +159,14 @@ fn thief(reach: &Reach, host: &Host, both: &Both, fleet: &Fleet) -> Result<Thief
 }
 
 fn broken(host: String) -> Examined {
-    Examined {
-        report: Err(Fault::new(Own::Fault, format!("{host}: muster itself failed"))),
-        host,
-        seconds: 0.0,
-    }
+    Examined { report: Err(Fault::new(Own::Fault, "muster itself failed")), host, seconds: 0.0 }
 }
 
 struct Patient {
     name: String,
     account: String,
     drop_in: Option<AccountName>,
+    timeout: Option<Duration>,
     known: Known,
     shell: AdminShell,
     both: Both,
@@ -176,7 +176,14 @@ struct Patient {
 impl Patient {
     async fn examine(self, reporter: &Reporter) -> Examined {
         let begun = Instant::now();
-        let report = self.look(reporter).await;
+        let report = match self.timeout {
+            Some(limit) => tokio::time::timeout(limit, self.look(reporter)).await.unwrap_or_else(|_| {
+                let fix =
+                    "Run it again: what it planted is taken out by the host itself, and by the next doctor.";
+                Err(Fault::new(Own::OutcomeUnknown, "the time given with --timeout is over").fix(fix))
+            }),
+            None => self.look(reporter).await,
+        };
         self.both.admin.close().await;
         self.both.pool.close().await;
         Examined {
@@ -187,14 +194,14 @@ impl Patient {
     }
 
     async fn look(&self, reporter: &Reporter) -> Result<(Vec<Check>, Box<Evidence>), Fault> {
-        let bad = |why: String| Fault::new(Own::HostAnswer, self.name.clone()).why(clean(&why));
+        let bad = |why: String| Fault::new(Own::HostAnswer, clean(&why));
         let account = AccountName::new(&self.account).map_err(|e| bad(e.to_string()))?;
         reporter.stage("connecting");
         let address = self.our_address().await?;
         let subject = Subject { account: account.clone(), address, drop_in: self.drop_in.clone() };
         reporter.stage("reading how it is set up");
         let evidence = doctor::gather(&self.shell, &subject).await.map_err(|e| match &e {
-            doctor::DoctorError::Shell(e) => admin::shell_fault(&self.name, e, &self.shell),
+            doctor::DoctorError::Shell(e) => admin::shell_fault(e, &self.shell),
             other => bad(other.to_string()),
         })?;
         let mut checks = doctor::judge(&subject, &evidence, &self.known).checks;
@@ -211,15 +218,12 @@ impl Patient {
 
     /// Where we come from, as the host sees it: `Match Address` blocks and `from=` depend on it.
     async fn our_address(&self) -> Result<IpAddr, Fault> {
-        let connection = self.both.admin.connection().await.map_err(|e| fault::connect(&self.name, &e))?;
+        let connection = self.both.admin.connection().await.map_err(|e| fault::connect(&e))?;
         let exec = Exec::new("printenv SSH_CONNECTION").deadline(Duration::from_secs(20));
-        let outcome = connection.run(exec).await.map_err(|e| fault::not_started(&self.name, &e))?;
+        let outcome = connection.run(exec).await.map_err(|e| fault::not_started(&e))?;
         let text = outcome.stdout.text();
         let words = text.lines().rev().find_map(|l| l.split_whitespace().next()?.parse().ok());
-        words.ok_or_else(|| {
-            Fault::new(Own::HostAnswer, self.name.clone())
-                .why("its admin login does not say where we come from")
-        })
+        words.ok_or_else(|| Fault::new(Own::HostAnswer, "its admin login does not say where we come from"))
     }
 }
 

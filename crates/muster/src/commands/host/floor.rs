@@ -67,16 +67,10 @@ struct One {
 impl One {
     fn bad(&self, error: &FloorError) -> Fault {
         match error {
-            FloorError::Shell(e) => admin::shell_fault(&self.host, e, &self.shell),
-            FloorError::Missing => {
-                Fault::new(Reason::FloorsMissing, self.host.clone()).why(clean(&error.to_string()))
-            }
-            FloorError::Malformed(_) => {
-                Fault::new(Reason::FloorsMalformed, self.host.clone()).why(clean(&error.to_string()))
-            }
-            FloorError::Refused(_) => {
-                Fault::new(Own::ProvisionObstacle, self.host.clone()).why(clean(&error.to_string()))
-            }
+            FloorError::Shell(e) => admin::shell_fault(e, &self.shell),
+            FloorError::Missing => Fault::new(Reason::FloorsMissing, clean(&error.to_string())),
+            FloorError::Malformed(_) => Fault::new(Reason::FloorsMalformed, clean(&error.to_string())),
+            FloorError::Refused(_) => Fault::new(Own::ProvisionObstacle, clean(&error.to_string())),
         }
     }
 
@@ -86,7 +80,7 @@ impl One {
         let lowered = self.floors.iter().find(|(p, e)| now.get(p).is_some_and(|n| *e < n));
         if let Some((profile, epoch)) = lowered.filter(|_| !lower) {
             let there = now.get(profile).copied().unwrap_or_default();
-            let what = format!("{}: the floor of {profile} is {there}, and {epoch} is below it", self.host);
+            let what = format!("the floor of {profile} is {there}, and {epoch} is below it");
             return Err(Fault::new(Own::FloorLower, what));
         }
         let changes: BTreeMap<_, _> =

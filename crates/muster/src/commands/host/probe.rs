@@ -144,7 +144,9 @@ fn ask(reach: &Reach, printer: &mut Printer) -> Result<Vec<Answer>, crate::fault
         .zip(&names)
         .map(|(slot, name)| match slot {
             Slot::Done(answer) => answer,
-            Slot::NotStarted | Slot::Cut => failed(name, Fault::new(Own::Interrupted, name.clone())),
+            Slot::NotStarted | Slot::Cut => {
+                failed(name, Fault::new(Own::Interrupted, "stopped by the operator"))
+            }
             Slot::Broken => broken(name.clone()),
         })
         .collect())
@@ -161,11 +163,11 @@ async fn one(name: &str, envelope: u8, session: &Arc<Session>, reporter: &Report
     reporter.stage("connecting");
     let connection = match session.connection().await {
         Ok(connection) => connection,
-        Err(e) => return failed(name, fault::connect(name, &e)),
+        Err(e) => return failed(name, fault::connect(&e)),
     };
     reporter.stage("probing");
     let probe = phase::ask_probe(&connection, envelope).await;
-    let probe = probe.map_err(|why| Fault::new(Own::HostAnswer, name.to_owned()).why(clean(&why)));
+    let probe = probe.map_err(|why| Fault::new(Own::HostAnswer, clean(&why)));
     Answer { host: name.to_owned(), probe, hops: phase::seen(&connection) }
 }
 
@@ -176,12 +178,12 @@ fn failed(name: &str, fault: Fault) -> Answer {
 fn late(name: &str) -> Answer {
     failed(
         name,
-        Fault::new(Own::ConnectDeadline, name.to_owned()).why("the time given with --timeout is over"),
+        Fault::new(Own::ConnectDeadline, "the time given with --timeout is over").fix("Raise --timeout."),
     )
 }
 
 fn broken(name: String) -> Answer {
-    failed(&name, Fault::new(Own::Fault, format!("{name}: the probe broke")))
+    failed(&name, Fault::new(Own::Fault, "muster itself failed"))
 }
 
 fn exit_of(answer: &Answer) -> Exit {

@@ -71,17 +71,17 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let rows = admin::on_all(title, (reach, access), &hosts, printer, |host, both, shell, reporter| {
         let (spec, name) = (left.next(), host.name.to_string());
         async move {
-            let spec = spec.ok_or_else(|| Fault::new(Own::Fault, format!("{name} has no specification")))?;
+            let spec = spec.ok_or_else(|| Fault::new(Own::Fault, "there is no specification"))?;
             let options = admin::options(timeout, resume)?;
             if plan {
                 reporter.stage("looking at the host");
                 let preview = run::preview(&shell, &spec, &options).await;
-                return previewed(&name, preview.map_err(|e| admin::run_fault(&name, &e, &shell))?);
+                return previewed(&name, preview.map_err(|e| admin::run_fault(&e, &shell))?);
             }
             let prover = Logins::new(both.pool, both.admin, &name);
             let mut watch = |event| admin::tell(&reporter, &event);
             let done = run::provision(&shell, &prover, &spec, &options, &mut watch).await;
-            match done.map_err(|e| admin::run_fault(&name, &e, &shell))? {
+            match done.map_err(|e| admin::run_fault(&e, &shell))? {
                 Done::Unchanged { proof } => Ok(Row::good(&name, "unchanged", proof, Vec::new())),
                 Done::Changed { steps, proof } => {
                     Ok(Row::good(&name, "changed", proof, steps.iter().map(ToString::to_string).collect()))
@@ -107,7 +107,7 @@ fn warn(specs: &[Arc<HostSpec>], printer: &mut Printer) {
 fn previewed(host: &str, preview: run::Preview) -> Result<Row, Fault> {
     if !preview.obstacles.is_empty() {
         let all: Vec<String> = preview.obstacles.iter().map(ToString::to_string).collect();
-        return Err(Fault::new(Own::ProvisionObstacle, host.to_owned()).why(clean(&all.join("; "))));
+        return Err(Fault::new(Own::ProvisionObstacle, clean(&all.join("; "))));
     }
     let steps = preview.plan.steps().iter().filter(|s| preview.todo.contains(s.id()));
     let steps: Vec<String> = steps
@@ -194,9 +194,8 @@ pub fn undo(settings: &Undo, printer: &mut Printer) -> Outcome {
             async move {
                 if plan {
                     let account = AccountName::new(&account).unwrap_or_default();
-                    let facts = run::inspect(&shell, &account)
-                        .await
-                        .map_err(|e| admin::run_fault(&name, &e, &shell))?;
+                    let facts =
+                        run::inspect(&shell, &account).await.map_err(|e| admin::run_fault(&e, &shell))?;
                     let steps: Vec<String> = facts
                         .baseline
                         .iter()
@@ -214,7 +213,7 @@ pub fn undo(settings: &Undo, printer: &mut Printer) -> Outcome {
                 let prover = Logins::admin_only(both.admin);
                 let mut watch = |event| admin::tell(&reporter, &event);
                 let done = run::unprovision(&shell, &prover, &options, &mut watch).await;
-                let steps = done.map_err(|e| admin::run_fault(&name, &e, &shell))?;
+                let steps = done.map_err(|e| admin::run_fault(&e, &shell))?;
                 Ok(Row::good(&name, "put back", format!("{} things were put back", steps.len()), steps))
             }
         })?;

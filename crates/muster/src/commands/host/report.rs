@@ -172,8 +172,12 @@ fn words(ended: &Ended) -> (&'static str, Exit, String) {
     match ended {
         Ended::Ok => ("ok", Exit::Ok, String::new()),
         Ended::Refused(v) => ("refused", Exit::HostRefused, line(v)),
-        Ended::Busy(Some(r)) => ("busy", Exit::Busy, format!("{} runs there since {}", r.phase, r.since)),
-        Ended::Busy(None) => ("busy", Exit::Busy, "another run held the host all the time".into()),
+        Ended::Busy(Some(r)) => {
+            ("busy", Exit::Busy, format!("{} runs there since {}; nothing of this was run", r.phase, r.since))
+        }
+        Ended::Busy(None) => {
+            ("busy", Exit::Busy, "another run held the host until the time was over; nothing ran".into())
+        }
         Ended::ScriptFailed(line) => ("failed", Exit::ScriptFailed, line.clone()),
         Ended::Deadline(v) => ("deadline", Exit::Deadline, line(v)),
         Ended::Unknown { why, known } => ("unknown", Exit::OutcomeUnknown, format!("{why}; {}", says(known))),

@@ -168,20 +168,18 @@ fn controller(settings: &Settings, text: &str, printer: &mut Printer) -> Outcome
             let (name, user, key, next) =
                 (host.name.to_string(), host.ssh.user.clone(), key.clone(), left.next());
             async move {
-                let broken = || Fault::new(Own::Fault, format!("{name} has no key to rotate"));
+                let broken = || Fault::new(Own::Fault, "there is no key to rotate");
                 let (old, proof) = next.ok_or_else(broken)?;
                 let proof = proof.ok_or_else(broken)?;
                 reporter.stage("reading its keys");
-                let bad = |why: String| Fault::new(Own::ProvisionObstacle, name.clone()).why(clean(&why));
+                let bad = |why: String| Fault::new(Own::ProvisionObstacle, clean(&why));
                 let account = AccountName::new(&user).map_err(|e| bad(e.to_string()))?;
                 let keys = format!("{}/{account}", files::AUTHORIZED_KEYS_DIR);
                 let mut read = Vec::new();
                 for path in [keys.as_str(), files::SHIM_TOML] {
                     let script = format!("cat {}\n", muster_provision::sh::quote(path));
-                    let out = shell
-                        .run_root(&script, b"")
-                        .await
-                        .map_err(|e| admin::shell_fault(&name, &e, &shell))?;
+                    let out =
+                        shell.run_root(&script, b"").await.map_err(|e| admin::shell_fault(&e, &shell))?;
                     if out.status != 0 {
                         return Err(bad(format!("{path} cannot be read: {}", out.stderr_tail(200))));
                     }
@@ -199,7 +197,7 @@ fn controller(settings: &Settings, text: &str, printer: &mut Printer) -> Outcome
                 let mut watch = |event| admin::tell(&reporter, &event);
                 rotate(&shell, &prover, &rotation, &options, &mut watch)
                     .await
-                    .map_err(|e| admin::run_fault(&name, &e, &shell))?;
+                    .map_err(|e| admin::run_fault(&e, &shell))?;
                 Ok(Row::good(&name, "changed", detail, Vec::new()))
             }
         })?;
