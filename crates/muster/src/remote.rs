@@ -8,6 +8,7 @@ pub mod attacker;
 pub mod fault;
 pub mod load;
 pub mod login;
+pub mod lost;
 pub mod output;
 pub mod phase;
 pub mod pins;

@@ -39,7 +39,11 @@ impl Verdict {
             };
             return Err(NotTheShim { why });
         };
-        let mut lines = stderr.lines().rev().filter(|l| PREFIXES.iter().any(|p| l.starts_with(p)));
+        // The line that names a run says nothing of its end.
+        let mut lines = stderr
+            .lines()
+            .rev()
+            .filter(|l| PREFIXES.iter().any(|p| l.starts_with(p)) && run_of_line(l).is_none());
         let fits = |l: &&str| exit != ShimExit::Ok && reason_of(l).is_none_or(|r| r.exit() == exit);
         let line = lines.find(fits);
         let refuses =
@@ -52,6 +56,17 @@ impl Verdict {
         }
         Ok(Self { exit, reason: line.and_then(reason_of), line: line.map(clean) })
     }
+}
+
+/// The id of the run, which the shim says before the script starts: nothing of the script's can stand before it.
+pub fn run_id(stderr: &str) -> Option<String> {
+    stderr.lines().find_map(run_of_line).map(str::to_owned)
+}
+
+fn run_of_line(line: &str) -> Option<&str> {
+    let id = PREFIXES.iter().find_map(|p| line.strip_prefix(p))?.strip_prefix("run ")?;
+    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    (id.len() == 32 && id.bytes().all(is_hex)).then_some(id)
 }
 
 /// The reason in the brackets of a line.
@@ -88,6 +103,20 @@ mod tests {
         let stderr = "muster-shim: refused [busy]: another run\nmuster-shim: script exited 3\n";
         assert_eq!(read(10, stderr), Ok((ShimExit::ScriptFailed, None)));
         assert_eq!(read(0, stderr), Ok((ShimExit::Ok, None)));
+    }
+
+    #[test]
+    fn the_line_that_names_a_run_is_the_first_and_no_verdict() {
+        let (id, other) = ("0123456789abcdef".repeat(2), "f".repeat(32));
+        let stderr = format!("sudo: noise\nmuster-shim: run {id}\nmuster-shim: run {other}\n");
+        assert_eq!(run_id(&stderr), Some(id.clone()));
+        for none in
+            ["", "run 00", "muster-shim: run 0123", &format!("muster-shim: run {}\n", id.to_uppercase())]
+        {
+            assert_eq!(run_id(none), None, "{none}");
+        }
+        assert_eq!(Verdict::read(10, &stderr).unwrap().line, None);
+        assert!(read(2, &stderr).is_err(), "it is no refusal");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A load that exists is one that this side has verified as the host will: signatures, threshold, digest, target, validity,
 //! parameters, all at one `now`. What a host would refuse for any of these never leaves.
 
+use crate::profile::folder::{hex, sha256};
 use crate::secret::Secret;
 use muster_core::Phase;
 use muster_signing::Refusal;
@@ -135,6 +136,14 @@ impl Load {
     /// Whether a run goes on after we went away.
     pub fn finishes(&self) -> bool {
         matches!(&*self.shared, Shared::Two { finishes: true, .. })
+    }
+
+    /// SHA-256 of the signed intent in hex: what a host calls the run by.
+    pub fn intent_sha256(&self) -> Option<String> {
+        match &*self.shared {
+            Shared::Two { intent, .. } => Some(hex(&sha256(intent))),
+            Shared::One { .. } | Shared::Raw { .. } => None,
+        }
     }
 
     /// Profile and epoch, where they are signed.

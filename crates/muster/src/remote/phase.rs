@@ -8,10 +8,11 @@
 //! Only what certainly did not run is ever sent again: a busy host says that nothing ran. A run whose end was not seen is
 //! asked for, never repeated.
 
-use super::answer::Verdict;
+use super::answer::{self, Verdict};
 use super::load::{Load, Shared};
+use super::lost::{self, Known, Mine};
 use super::output::{self, Lines};
-use super::probe::{LastRun, Probe, Running, Two};
+use super::probe::{Probe, Running, Two};
 use super::session::Session;
 use super::{fault, probe, raw};
 use crate::codes::Own;
@@ -37,6 +38,9 @@ const AFTER_LOSS: Duration = Duration::from_secs(60);
 const LEAST: Duration = Duration::from_secs(1);
 /// Between two looks at a host that is busy or that ends a run.
 const LOOKS: [u64; 5] = [1, 1, 2, 3, 5];
+
+/// A host that answers without a trace of a run is asked this often before it is believed.
+const LOOKS_FOR_NOTHING: u32 = 3;
 
 /// Hears what happens.
 pub trait Tell: Clone + Send + Sync + 'static {
@@ -91,21 +95,6 @@ pub enum Ended {
     NotTheShim(String),
 }
 
-/// What a host knows of a run whose end we did not see.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// It cannot be asked: envelope 1 and raw hosts keep no record that a probe tells.
-    CannotTell,
-    /// It did not answer in time.
-    NoAnswer(String),
-    /// It goes on.
-    StillRunning(Running),
-    /// The host's last run is of this phase and began or ended after we sent: this one, by all signs.
-    Ended(LastRun),
-    /// The host has no record of it: it did not start.
-    NoRecord(Option<LastRun>),
-}
-
 /// One hop as it proved itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -126,6 +115,8 @@ pub struct Report {
     pub took: Duration,
     /// How often it was sent: more than once only after the host was busy.
     pub sent: u32,
+    /// What the host called the run, where it said so.
+    pub run: Option<String>,
     /// The hops, the host last.
     pub hops: Vec<Seen>,
     /// Standard output of the last run, as far as it was kept.
@@ -138,8 +129,9 @@ pub struct Report {
 pub async fn run<T: Tell>(session: &Session, task: &Task, tell: &T) -> Report {
     let mut flow = Flow { session, task, tell, begun: Instant::now(), sent: 0, hops: Vec::new(), out: None };
     let ended = flow.go().await;
+    let run = flow.run_id();
     let (stdout, stderr) = flow.out.unzip();
-    Report { ended, took: flow.begun.elapsed(), sent: flow.sent, hops: flow.hops, stdout, stderr }
+    Report { ended, took: flow.begun.elapsed(), sent: flow.sent, run, hops: flow.hops, stdout, stderr }
 }
 
 struct Flow<'f, T> {
@@ -292,6 +284,12 @@ impl<T: Tell> Flow<'_, T> {
         sent
     }
 
+    /// What the host called the last run, where it said so.
+    fn run_id(&self) -> Option<String> {
+        let (_, stderr) = self.out.as_ref()?;
+        matches!(&*self.task.load.shared, Shared::Two { .. }).then(|| answer::run_id(&stderr.text()))?
+    }
+
     /// Waits until the host is free, or gives what it ended with when the time is over.
     async fn wait(&mut self) -> Option<Ended> {
         let limit = self.task.timeout.unwrap_or(self.task.load.patience());
@@ -331,20 +329,25 @@ impl<T: Tell> Flow<'_, T> {
 
     /// Asks the host what became of a run that began at `since` or never. Ends by itself.
     async fn ask(&mut self, since: Instant) -> Known {
-        if !matches!(&*self.task.load.shared, Shared::Two { .. }) {
-            return Known::CannotTell;
-        }
+        let Some(intent) = self.task.load.intent_sha256() else { return Known::CannotTell };
+        let mine = Mine { run: self.run_id(), intent };
         let longest = if self.task.load.finishes() { self.task.load.patience() } else { AFTER_LOSS };
         let until = Instant::now() + longest;
         let mut looks = LOOKS.iter();
+        let mut answered = 0;
         loop {
             self.session.drop_connection().await;
             let last = match self.look().await {
                 Err(why) => Known::NoAnswer(why),
-                Ok(two) => match known(&two, self.task.load.phase.as_str(), since.elapsed()) {
-                    going @ Known::StillRunning(_) => going,
-                    settled => return settled,
-                },
+                Ok(two) => {
+                    answered += 1;
+                    match lost::known(&two, &mine, since.elapsed()) {
+                        going @ Known::StillRunning(..) => going,
+                        // What we sent may still be on its way to the lock.
+                        none @ Known::NoRecord(_) if answered < LOOKS_FOR_NOTHING => none,
+                        settled => return settled,
+                    }
+                }
             };
             let pause = Duration::from_secs(looks.next().copied().unwrap_or(5));
             if Instant::now() + pause >= until {
@@ -352,23 +355,6 @@ impl<T: Tell> Flow<'_, T> {
             }
             sleep(pause).await;
         }
-    }
-}
-
-/// What a probe says of a run that we began `ago` or that never began.
-fn known(two: &Two, phase: &str, ago: Duration) -> Known {
-    // Seconds of the host's own clock, so that its setting does not matter; two for rounding.
-    let ours = |at: muster_core::UtcTime| two.now.unix().saturating_sub(at.unix()) <= ago.as_secs() + 2;
-    if let Some(r) = two.running.as_ref().filter(|r| r.alive && r.phase == phase && ours(r.since)) {
-        return Known::StillRunning(r.clone());
-    }
-    match &two.last {
-        Some(last) if last.phase == phase && ours(last.time) => match last.verdict.as_str() {
-            // Its record has a beginning and no end: what is left of it is ended by the next run.
-            "started" => Known::Ended(LastRun { verdict: "interrupted".into(), ..last.clone() }),
-            _ => Known::Ended(last.clone()),
-        },
-        other => Known::NoRecord(other.clone()),
     }
 }
 
@@ -441,52 +427,5 @@ pub fn reason(ended: &Ended) -> Option<Reason> {
         Ended::Busy(_) => Some(Reason::BusyRun),
         Ended::ScriptFailed(_) => Some(Reason::ScriptFailed),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use muster_core::UtcTime;
-
-    fn two(running: Option<(&str, u64)>, last: Option<(&str, &str, u64)>) -> Two {
-        let at = |ago: u64| UtcTime::from_unix(1_800_000_000 - ago);
-        Two {
-            document: serde_json::Map::new(),
-            now: at(0),
-            policy: Err(String::new()),
-            running: running.map(|(phase, ago)| Running {
-                run: "r".into(),
-                phase: phase.into(),
-                since: at(ago),
-                alive: true,
-            }),
-            last: last.map(|(phase, verdict, ago)| LastRun {
-                run: "l".into(),
-                phase: phase.into(),
-                verdict: verdict.into(),
-                time: at(ago),
-            }),
-        }
-    }
-
-    #[test]
-    fn s13_what_a_probe_knows_of_a_run_that_was_lost() {
-        let ago = Duration::from_secs(30);
-        let ask = |t: &Two| known(t, "join", ago);
-        assert!(matches!(
-            ask(&two(Some(("join", 29)), Some(("join", "started", 29)))),
-            Known::StillRunning(_)
-        ));
-        assert!(
-            matches!(ask(&two(None, Some(("join", "peer-gone", 5)))), Known::Ended(l) if l.verdict == "peer-gone")
-        );
-        assert!(
-            matches!(ask(&two(None, Some(("join", "started", 29)))), Known::Ended(l) if l.verdict == "interrupted")
-        );
-        // Another phase, or a run from before: ours left no trace.
-        assert!(matches!(ask(&two(None, Some(("leave", "ok", 5)))), Known::NoRecord(Some(_))));
-        assert!(matches!(ask(&two(None, Some(("join", "ok", 60)))), Known::NoRecord(Some(_))));
-        assert!(matches!(ask(&two(Some(("install", 5)), None)), Known::NoRecord(None)));
     }
 }

@@ -46,6 +46,8 @@ pub struct Two {
     pub running: Option<Running>,
     /// The last run on record.
     pub last: Option<LastRun>,
+    /// The last runs on record, newest first; `None` where the host's shim does not tell them.
+    pub runs: Option<Vec<LastRun>>,
 }
 
 /// What a host's policy lets a sender know.
@@ -74,6 +76,8 @@ pub struct Running {
     pub run: String,
     /// Its phase.
     pub phase: String,
+    /// SHA-256 of its intent in hex, where it has one.
+    pub intent: Option<String>,
     /// Since when, by the host's clock.
     pub since: UtcTime,
     /// Whether its shim lives.
@@ -87,6 +91,10 @@ pub struct LastRun {
     pub run: String,
     /// Its phase.
     pub phase: String,
+    /// SHA-256 of its intent in hex, where it has one.
+    pub intent: Option<String>,
+    /// When it began, by the host's clock, where that is on record.
+    pub started: Option<UtcTime>,
     /// How it ended; `started` when no end is on record.
     pub verdict: String,
     /// When that was recorded, by the host's clock.
@@ -101,6 +109,7 @@ struct Wire {
     policy: Value,
     running: Option<WireRunning>,
     last_run: Option<WireLast>,
+    runs: Option<Vec<WireLast>>,
 }
 
 #[derive(Deserialize)]
@@ -109,17 +118,22 @@ struct WireClock {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
 struct WireRunning {
     run: String,
     phase: String,
+    intent_sha256: Option<String>,
     since: String,
     alive: bool,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
 struct WireLast {
     run: String,
     phase: String,
+    intent_sha256: Option<String>,
+    started: Option<String>,
     verdict: String,
     time: String,
 }
@@ -153,20 +167,24 @@ impl Two {
                 since: time(&r.since)?,
                 run: word(r.run),
                 phase: word(r.phase),
+                intent: r.intent_sha256.map(word),
                 alive: r.alive,
             }),
             None => None,
         };
-        let last = match wire.last_run {
-            Some(l) => Some(LastRun {
+        let past = |l: WireLast| -> Result<LastRun, NotTheShim> {
+            Ok(LastRun {
                 time: time(&l.time)?,
+                started: l.started.as_deref().map(time).transpose()?,
                 run: word(l.run),
                 phase: word(l.phase),
+                intent: l.intent_sha256.map(word),
                 verdict: word(l.verdict),
-            }),
-            None => None,
+            })
         };
-        Ok(Self { now: time(&wire.clock.now)?, document, policy, running, last })
+        let last = wire.last_run.map(past).transpose()?;
+        let runs = wire.runs.map(|all| all.into_iter().map(past).collect()).transpose()?;
+        Ok(Self { now: time(&wire.clock.now)?, document, policy, running, last, runs })
     }
 
     /// A text of the document by its path, for a table.

@@ -122,39 +122,54 @@ fn cl1_every_end_of_a_run_has_its_exit_code() {
 }
 
 #[test]
-fn s13_the_host_is_asked_what_became_of_a_run() {
+fn s13_the_host_is_asked_what_became_of_this_run_and_no_other() {
     require_sshd_or_skip!();
     let b = Bench::new();
-    let doc = |running: &str, last: &str| {
-        PROBE
-            .replace("\"running\":null", &format!("\"running\":{running}"))
-            .replace("\"last-run\":null", &format!("\"last-run\":{last}"))
-    };
-    let last = |phase: &str, verdict: &str, time: &str| {
+    let digest = b.p.sh("sha256sum < tiny/signed/join.intent | cut -c1-64").trim().to_owned();
+    let (id, other) = ("0123456789abcdef".repeat(2), "f".repeat(32));
+    let past = |run: &str, intent: &str, verdict: &str, at: &str| {
         format!(
-            r#"{{"run":"0123456789abcdef","phase":"{phase}","verdict":"{verdict}","time":"2026-11-29T00:00:{time}Z"}}"#
+            r#"{{"run":"{run}","phase":"join","intent-sha256":"{intent}","started":"2026-11-29T00:00:{at}Z","verdict":"{verdict}","time":"2026-11-29T00:00:30Z"}}"#
         )
     };
-    for (probe, state, verdict) in [
-        (doc("null", &last("join", "peer-gone", "30")), "ended", Some("peer-gone")),
-        (doc("null", &last("join", "ok", "30")), "ended", Some("ok")),
-        (doc("null", &last("join", "started", "30")), "ended", Some("interrupted")),
-        (doc("null", &last("leave", "ok", "30")), "no-record", None),
-        (doc("null", &last("join", "ok", "00")), "no-record", None),
-        (PROBE.to_owned(), "no-record", None),
+    let doc = |runs: &[String]| {
+        PROBE.replace("\"last-run\":null", &format!("\"last-run\":null,\"runs\":[{}]", runs.join(",")))
+    };
+    let (cut, named) = ("exit 12".to_owned(), format!("echo 'muster-shim: run {id}' >&2; exit 12"));
+    let later = past(&other, &digest, "ok", "30");
+    for (answer, probe, state, by, verdict) in [
+        (
+            &named,
+            doc(&[later.clone(), past(&id, &digest, "peer-gone", "05")]),
+            "ended",
+            Some("run"),
+            Some("peer-gone"),
+        ),
+        (&named, doc(std::slice::from_ref(&later)), "forgotten", None, None),
+        (&cut, doc(&[past(&id, &digest, "peer-gone", "30")]), "ended", Some("intent"), Some("peer-gone")),
+        (&cut, doc(&[past(&id, &digest, "started", "30")]), "ended", Some("intent"), Some("interrupted")),
+        (&cut, doc(&[past(&other, &"a".repeat(64), "ok", "30")]), "no-record", None, None),
+        (&cut, doc(&[past(&other, &digest, "ok", "00")]), "no-record", None, None),
+        (&cut, doc(&[]), "no-record", None, None),
+        (&cut, PROBE.to_owned(), "cannot-tell", None, None),
     ] {
-        b.answer("exit 12", &probe);
+        b.answer(answer, &probe);
         let ran = b.join("");
         let row = row(&ran);
-        assert_eq!((ran.code, row["known"]["state"].as_str()), (8, Some(state)), "{row:#}");
-        assert_eq!(row["known"]["verdict"].as_str(), verdict, "{row:#}");
+        let known = &row["known"];
+        assert_eq!((ran.code, known["state"].as_str()), (8, Some(state)), "{row:#}");
+        assert_eq!((known["by"].as_str(), known["verdict"].as_str()), (by, verdict), "{row:#}");
+        assert_eq!(row["run"].as_str(), (answer == &named).then_some(id.as_str()), "{row:#}");
         assert_eq!(b.sent(), 1, "nothing is run again by itself");
     }
-    // Our own time is over: the same.
-    b.answer("sleep 60", &doc("null", &last("join", "peer-gone", "30")));
+    // Our own time is over: the same, and what it had said by then counts.
+    b.answer(
+        &format!("echo 'muster-shim: run {id}' >&2; sleep 60"),
+        &doc(&[later, past(&id, &digest, "peer-gone", "05")]),
+    );
     let begun = Instant::now();
     let ran = b.join("--timeout 2s");
-    assert_eq!((ran.code, row(&ran)["known"]["verdict"].as_str()), (8, Some("peer-gone")), "{}", ran.out);
+    assert_eq!((ran.code, row(&ran)["known"]["run"].as_str()), (8, Some(id.as_str())), "{}", ran.out);
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 

@@ -113,6 +113,11 @@ fn s13_a_link_cut_in_a_run_is_an_unknown_outcome_that_the_host_is_asked_for() ->
     assert_eq!(field(&rows, "edge-1", "result"), "unknown", "{rows:#}");
     assert_eq!(field(&rows, "edge-1", "known")["state"], "ended", "{rows:#}");
     assert_eq!(field(&rows, "edge-1", "known")["verdict"], "peer-gone", "{rows:#}");
+    assert_eq!(
+        field(&rows, "edge-1", "known")["by"],
+        "run",
+        "the shim said its id before the script: {rows:#}"
+    );
     assert_eq!(field(&rows, "edge-1", "sent"), 1, "nothing is run again by itself");
     node.sh("[ ! -e /run/ended ]")?;
     Ok(())

@@ -3,8 +3,9 @@
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::printer::clean;
+use crate::remote::lost::{By, Known};
 use crate::remote::output;
-use crate::remote::phase::{self, Ended, Known, Report, Seen, Task};
+use crate::remote::phase::{self, Ended, Report, Seen, Task};
 use muster_ssh::Captured;
 use serde::Serialize;
 
@@ -32,6 +33,8 @@ pub struct Row {
     pub seconds: f64,
     /// How often it was sent.
     pub sent: u32,
+    /// What the host called the run.
+    pub run: Option<String>,
     /// What a host said of a run whose end was not seen.
     pub known: Option<KnownRow>,
     /// Who answered on the way, the host last.
@@ -58,8 +61,10 @@ pub struct Hop {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct KnownRow {
-    /// `cannot-tell`, `no-answer`, `running`, `ended`, `no-record`.
+    /// `cannot-tell`, `no-answer`, `running`, `ended`, `forgotten`, `no-record`.
     state: &'static str,
+    /// By what it was found: `run` (its id), `intent` (and that it began since it was sent).
+    by: Option<&'static str>,
     run: Option<String>,
     verdict: Option<String>,
     time: Option<String>,
@@ -86,6 +91,7 @@ impl Row {
             detail: task.secrets.redact_text(&clean(&detail)),
             seconds: (report.took.as_secs_f64() * 1000.0).round() / 1000.0,
             sent: report.sent,
+            run: report.run,
             known: known(&report.ended),
             hops: report.hops.iter().map(hop).collect(),
             stdout: text(&report.stdout),
@@ -153,6 +159,7 @@ impl Row {
             detail: "muster itself failed; what became of it is not known".into(),
             seconds: 0.0,
             sent: 0,
+            run: None,
             known: None,
             hops: Vec::new(),
             stdout: None,
@@ -192,17 +199,14 @@ fn says(known: &Known) -> String {
             "this host keeps no record that can be asked for: look at it before you run it again".into()
         }
         Known::NoAnswer(why) => format!("asked what became of it, the host did not answer ({why})"),
-        Known::StillRunning(r) => {
-            format!("the host says that run {} still goes on, since {}", short(&r.run), r.since)
+        Known::StillRunning(r, by) => {
+            format!("the host says that {} still goes on, since {}", which(&r.run, *by), r.since)
         }
-        Known::Ended(l) => {
-            format!(
-                "the host says that its last {}, run {}, ended `{}` at {}",
-                l.phase,
-                short(&l.run),
-                l.verdict,
-                l.time
-            )
+        Known::Ended(l, by) => {
+            format!("the host says that {} ended `{}` at {}", which(&l.run, *by), l.verdict, l.time)
+        }
+        Known::Forgotten(run) => {
+            format!("it began as run {}, of which the host has no record any more", short(run))
         }
         Known::NoRecord(None) => "the host has no record of any run: it did not start".into(),
         Known::NoRecord(Some(l)) => format!(
@@ -212,21 +216,33 @@ fn says(known: &Known) -> String {
     }
 }
 
+fn which(run: &str, by: By) -> String {
+    match by {
+        By::Id => format!("run {}", short(run)),
+        By::Intent => format!("run {} of this intent", short(run)),
+    }
+}
+
 fn short(run: &str) -> String {
     run.chars().take(8).collect()
 }
 
 fn known(ended: &Ended) -> Option<KnownRow> {
     let Ended::Unknown { known, .. } = ended else { return None };
-    let bare = |state| KnownRow { state, run: None, verdict: None, time: None };
+    let bare = |state| KnownRow { state, by: None, run: None, verdict: None, time: None };
     Some(match known {
         Known::CannotTell => bare("cannot-tell"),
         Known::NoAnswer(_) => bare("no-answer"),
         Known::NoRecord(_) => bare("no-record"),
-        Known::StillRunning(r) => {
-            KnownRow { run: Some(r.run.clone()), time: Some(r.since.to_string()), ..bare("running") }
-        }
-        Known::Ended(l) => KnownRow {
+        Known::Forgotten(run) => KnownRow { run: Some(run.clone()), ..bare("forgotten") },
+        Known::StillRunning(r, by) => KnownRow {
+            by: Some(by.word()),
+            run: Some(r.run.clone()),
+            time: Some(r.since.to_string()),
+            ..bare("running")
+        },
+        Known::Ended(l, by) => KnownRow {
+            by: Some(by.word()),
             run: Some(l.run.clone()),
             verdict: Some(l.verdict.clone()),
             time: Some(l.time.to_string()),
