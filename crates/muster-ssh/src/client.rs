@@ -166,7 +166,7 @@ impl Client {
             };
             let again = !trouble.carrier
                 && is_flake(&trouble.cause)
-                && attempt < policy.attempts
+                && attempt < tries(&trouble.cause, &policy)
                 && started.elapsed() < policy.within;
             if !again {
                 return Err(Trouble { attempts: attempt, ..trouble });
@@ -263,6 +263,21 @@ fn is_flake(cause: &Cause) -> bool {
             cause.retry() == Retry::Helps
         }
         _ => false,
+    }
+}
+
+/// What sshd says as it drops a connection because `MaxStartups` others have not logged in yet (`drop_connection` in OpenSSH's
+/// sshd.c; sshd_config(5)). A penalty against us has other words.
+const CROWDED: &str = "Exceeded MaxStartups";
+
+/// How often such a fault is worth a try. A host that is merely crowded, as when many log in at the same moment, says so and
+/// has room again soon: there the time decides.
+fn tries(cause: &Cause, policy: &RetryPolicy) -> u32 {
+    match cause {
+        Cause::DroppedBeforeBanner { said: Some(said) } if said == CROWDED && policy.attempts > 1 => {
+            policy.attempts.saturating_mul(6)
+        }
+        _ => policy.attempts,
     }
 }
 

@@ -277,24 +277,8 @@ async fn st11_a_flake_is_tried_again_and_a_refusal_is_not() {
     let sshd = Sshd::start();
     let retry = muster_ssh::RetryPolicy { attempts: 4, ..brisk().retry };
     let timing = Timing { retry, ..brisk() };
-    // The port of an sshd that comes up a little later.
-    let port = free_port("127.0.0.1".parse().unwrap());
-    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
-    let target = sshd.port();
-    let relay = std::thread::spawn(move || {
-        // Two that are dropped before the banner, then one that is carried through.
-        for _ in 0..2 {
-            drop(listener.accept().unwrap());
-        }
-        let (client, _) = listener.accept().unwrap();
-        let server = std::net::TcpStream::connect(("127.0.0.1", target)).unwrap();
-        let (mut c, mut s) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        let up = std::thread::spawn(move || std::io::copy(&mut c, &mut s));
-        let (mut s, mut c) = (server, client);
-        let _ = std::io::copy(&mut s, &mut c);
-        let _ = c.shutdown(std::net::Shutdown::Both);
-        drop(up.join());
-    });
+    // Two that are dropped before the banner, then one that is carried through.
+    let (port, relay) = crowded("", 2, Some(sshd.port()));
     let flaky =
         Hop::new("flaky", Address::parse("127.0.0.1").unwrap(), muster_ssh::testing::user(), sshd.trust())
             .port(port)
@@ -318,6 +302,54 @@ async fn st11_a_flake_is_tried_again_and_a_refusal_is_not() {
     let error = client().connect(&Route::direct(nobody)).await.unwrap_err();
     assert_eq!((error.code(), error.attempts()), ("unreachable", 4), "{error}");
     assert!(error.to_string().ends_with("(tried 4 times)"), "{error}");
+}
+
+/// A host that tells as many as `crowd` to go away, and carries the next one to `target`, where there is one.
+fn crowded(words: &'static str, crowd: usize, target: Option<u16>) -> (u16, std::thread::JoinHandle<()>) {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let relay = std::thread::spawn(move || {
+        for _ in 0..crowd {
+            let (mut client, _) = listener.accept().unwrap();
+            client.write_all(words.as_bytes()).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            let _ = std::io::copy(&mut client, &mut std::io::sink());
+        }
+        let Some(target) = target else { return };
+        let (client, _) = listener.accept().unwrap();
+        let server = std::net::TcpStream::connect(("127.0.0.1", target)).unwrap();
+        let (mut c, mut s) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let up = std::thread::spawn(move || std::io::copy(&mut c, &mut s));
+        let (mut s, mut c) = (server, client);
+        let _ = std::io::copy(&mut s, &mut c);
+        let _ = c.shutdown(std::net::Shutdown::Both);
+        drop(up.join());
+    });
+    (port, relay)
+}
+
+#[tokio::test]
+async fn st11_a_host_that_is_crowded_is_tried_longer_than_one_that_drops() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start();
+    let retry = muster_ssh::RetryPolicy { attempts: 2, ..brisk().retry };
+    let hop = |port| {
+        Hop::new("crowded", Address::parse("127.0.0.1").unwrap(), muster_ssh::testing::user(), sshd.trust())
+            .port(port)
+            .identity(sshd.login().identity())
+            .timing(Timing { retry, ..brisk() })
+    };
+    let (port, relay) = crowded("Exceeded MaxStartups\r\n", 5, Some(sshd.port()));
+    let connection = client().connect(&Route::direct(hop(port))).await.unwrap();
+    connection.exec("true", b"", Limits::default()).await.unwrap();
+    connection.close().await;
+    relay.join().unwrap();
+    // What a penalty says.
+    let (port, relay) = crowded("Not allowed at this time\r\n", 2, None);
+    let error = client().connect(&Route::direct(hop(port))).await.unwrap_err();
+    assert_eq!((error.code(), error.attempts()), ("dropped-before-banner", 2), "{error}");
+    relay.join().unwrap();
 }
 
 #[tokio::test]

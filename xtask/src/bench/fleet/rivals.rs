@@ -33,7 +33,7 @@ impl Rival {
     /// In words.
     pub(super) fn what(self) -> &'static str {
         match self {
-            Self::Muster => "`muster host join --parallel W`",
+            Self::Muster => "`muster host join`",
             Self::Ssh => "`xargs -P W ssh`",
             Self::SshSame => "`xargs -P W ssh`, algorithms as muster's",
             Self::AnsibleRaw => "`ansible -m raw -f W`",

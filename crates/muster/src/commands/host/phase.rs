@@ -168,6 +168,7 @@ pub fn conclude(rows: Vec<Row>, printer: &mut Printer) -> Exit {
     super::clones::warn(rows.iter().filter_map(|r| Some((r.host.as_str(), r.host_key()?))), printer);
     let exit = Exit::of_many(rows.iter().map(|r| r.outcome));
     let codes: BTreeSet<&'static str> = rows.iter().filter_map(|r| r.reason).collect();
+    let tally = tally(&rows);
     printer.listing(&Listing {
         columns: &["host", "phase", "result", "time", "reason", "detail"],
         rows,
@@ -184,11 +185,26 @@ pub fn conclude(rows: Vec<Row>, printer: &mut Printer) -> Exit {
         name: |r| r.host.clone(),
         empty: "no host",
     });
+    if let Some(tally) = tally {
+        printer.talk(&tally);
+    }
     for code in codes {
         let fix = Code::from_word(code).map(Code::fix).unwrap_or_default();
         printer.hint(&format!("{code}: {fix} `muster explain {code}` says more"));
     }
     exit
+}
+
+/// Of many hosts, how many ended how: among fifty rows three are not seen.
+fn tally(rows: &[Row]) -> Option<String> {
+    let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows {
+        *ends.entry(row.result).or_default() += 1;
+    }
+    let good = ends.remove("ok").unwrap_or(0);
+    let bad = ends.iter().map(|(word, n)| format!("{n} {word}")).collect::<Vec<_>>().join(", ");
+    let end = if bad.is_empty() { String::new() } else { format!("; {bad}") };
+    (rows.len() > 1).then(|| format!("{good} of {} hosts ok{end}", rows.len()))
 }
 
 #[derive(Serialize)]
@@ -260,4 +276,21 @@ fn plan(settings: &Settings, ready: &[Ready<'_>], printer: &mut Printer) -> Outc
     });
     printer.talk("this is a plan: everything was verified here, nothing was connected to");
     Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_hosts_are_counted_by_how_they_ended() {
+        let rows = |ends: &[&'static str]| -> Vec<Row> {
+            ends.iter().map(|result| Row { result, ..Row::broken() }).collect()
+        };
+        let said = |ends: &[&'static str]| tally(&rows(ends)).unwrap_or_default();
+        assert_eq!(said(&["ok"]), "");
+        assert_eq!(said(&["ok", "ok"]), "2 of 2 hosts ok");
+        let ends = ["unreachable", "ok", "refused", "unreachable"];
+        assert_eq!(said(&ends), "1 of 4 hosts ok; 1 refused, 2 unreachable");
+    }
 }

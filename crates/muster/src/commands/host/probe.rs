@@ -220,7 +220,7 @@ fn warn(answers: &[Answer], printer: &mut Printer) {
         printer.warn(&clean(&format!(
             "{} hosts call themselves {name}: {}; clones of one image? What is signed for one runs on all",
             same.len(),
-            who.join(", ")
+            super::clones::few(&who).join(", ")
         )));
     }
 }
