@@ -17,7 +17,7 @@ use crate::auth;
 use crate::certificate::printable;
 use crate::error::{Cause, ConnectError, HopRef, Retry, Stage};
 use crate::fingerprint::{Fingerprint, KeyKind};
-use crate::link::{HandshakeFault, Link, Proven, handshake};
+use crate::link::{HandshakeFault, HopReport, Link, Proven, handshake};
 use crate::route::{Address, Family, Hop, RetryPolicy, Route};
 use crate::stream::lock;
 use crate::tunnel;
@@ -30,7 +30,14 @@ type Clock = dyn Fn() -> UtcTime + Send + Sync;
 pub struct Client {
     clock: Box<Clock>,
     bastions: Mutex<HashMap<String, Slot>>,
+    /// Of which kind the keys are that were pinned as bare fingerprints. Asking for that kind at once spares the host the
+    /// connections on which nobody logs in, which it may count against us.
+    kinds: Mutex<HashMap<Fingerprint, KeyKind>>,
+    seen: Option<Box<Seen>>,
 }
+
+/// Is told of every hop that was logged in to.
+type Seen = dyn Fn(&HopReport) + Send + Sync;
 
 type Slot = Arc<tokio::sync::Mutex<Bastion>>;
 
@@ -79,7 +86,19 @@ impl core::fmt::Debug for Client {
 impl Client {
     /// `clock` says what time it is, for the validity of certificates.
     pub fn new(clock: impl Fn() -> UtcTime + Send + Sync + 'static) -> Self {
-        Self { clock: Box::new(clock), bastions: Mutex::new(HashMap::new()) }
+        Self {
+            clock: Box::new(clock),
+            bastions: Mutex::new(HashMap::new()),
+            kinds: Mutex::new(HashMap::new()),
+            seen: None,
+        }
+    }
+
+    /// Calls `seen` for every hop that was logged in to, once a connection, before [`Client::connect`] returns.
+    #[must_use]
+    pub fn on_login(mut self, seen: impl Fn(&HopReport) + Send + Sync + 'static) -> Self {
+        self.seen = Some(Box::new(seen));
+        self
     }
 
     /// Goes the whole route. On an error nothing is left open but shared bastions.
@@ -185,7 +204,13 @@ impl Client {
             Err(_) => Err(Cause::Deadline { stage: Stage::Auth, after: hop.timing.auth }),
         };
         match result {
-            Ok(identity) => Link::new(proven, hop, hop_ref.clone(), identity, outer).map_err(here),
+            Ok(identity) => {
+                let link = Link::new(proven, hop, hop_ref.clone(), identity, outer).map_err(here)?;
+                if let Some(seen) = &self.seen {
+                    seen(&link.report);
+                }
+                Ok(link)
+            }
             Err(cause) => {
                 drop(proven);
                 match outer.filter(|o| !o.is_alive()) {
@@ -199,12 +224,19 @@ impl Client {
     /// Connects and proves the host key. A bare fingerprint does not say of which kind of key it is,
     /// so a host that shows another key is asked for those kinds that it also has, one by one.
     async fn prove(&self, hop: &Hop, hop_ref: &HopRef, outer: Option<&Arc<Link>>) -> Result<Proven, Trouble> {
-        let mut kinds = hop.trust.kinds();
+        let mut kinds = hop.trust.kinds(&lock(&self.kinds));
         let mut presented: Vec<(String, Fingerprint)> = Vec::new();
         loop {
             let io = dial(hop, hop_ref, outer).await?;
             let fault = match handshake(io, hop, &kinds, (self.clock)()).await {
-                Ok(proven) => return Ok(proven),
+                Ok(proven) => {
+                    if let Some(shown) = &proven.shared.notes().shown
+                        && let Some(kind) = KeyKind::from_name(&shown.kind)
+                    {
+                        lock(&self.kinds).insert(shown.fingerprint, kind);
+                    }
+                    return Ok(proven);
+                }
                 Err(fault) => fault,
             };
             let cause = match fault {

@@ -6,6 +6,8 @@
 //! - A `@revoked` key refuses, whatever else would accept it.
 //! - Keys are compared as wire bytes (or as the SHA-256 of them).
 
+use std::collections::HashMap;
+
 use base64ct::{Base64, Encoding as _};
 use muster_core::UtcTime;
 
@@ -154,10 +156,11 @@ impl HostTrust {
         !self.authorities.is_empty()
     }
 
-    /// The kinds of plain key worth asking the host for. A bare fingerprint does not tell its kind.
-    pub(crate) fn kinds(&self) -> Vec<KeyKind> {
-        let any = self.pins.iter().any(|p| p.kind.is_none());
-        KeyKind::ALL.into_iter().filter(|k| any || self.pins.iter().any(|p| p.kind == Some(*k))).collect()
+    /// The kinds of plain key worth asking the host for. A bare fingerprint does not tell its kind, but `known` may.
+    pub(crate) fn kinds(&self, known: &HashMap<Fingerprint, KeyKind>) -> Vec<KeyKind> {
+        let of = |pin: &Pin| pin.kind.or_else(|| known.get(&pin.fingerprint).copied());
+        let any = self.pins.iter().any(|p| of(p).is_none());
+        KeyKind::ALL.into_iter().filter(|k| any || self.pins.iter().any(|p| of(p) == Some(*k))).collect()
     }
 
     /// Whether some pin is a bare fingerprint, so that a key of another kind may yet be the one.

@@ -31,6 +31,33 @@ fn bounded(from: &mut dyn Read, path: &Path, max: usize) -> Result<Vec<u8>, Faul
     Ok(bytes)
 }
 
+/// Reads a file that belongs to `folder`, of at most `max` bytes: a path that stays in it, links included, to a regular file.
+///
+/// A folder can come from anybody, and what it names may be signed and published: it must not reach what lies beside it.
+pub fn read_within(folder: &Path, name: &Path, max: usize) -> Result<Vec<u8>, Fault> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+    let path = folder.join(name);
+    let fault = |e: rustix::io::Errno| match e {
+        rustix::io::Errno::XDEV => Fault::new(
+            Own::FileUnreadable,
+            format!("{} is outside of {}", name.display(), folder.display()),
+        )
+        .fix("Copy the file into the folder; links may only lead to files in it."),
+        e => Fault::io(&path, "read", &e.into()),
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let dir = openat(CWD, folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(&fault)?;
+    // Without O_NONBLOCK, opening a FIFO waits for a writer.
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let fd = openat2(&dir, name, flags | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty(), how).map_err(&fault)?;
+    let mut file = File::from(fd);
+    if !file.metadata().map_err(|e| Fault::io(&path, "read", &e))?.is_file() {
+        return Err(Fault::new(Own::FileUnreadable, format!("{} is not a regular file", path.display()))
+            .fix("Name a file."));
+    }
+    bounded(&mut file, &path, max)
+}
+
 /// Reads a text file of at most `max` bytes.
 pub fn read_text(path: &Path, max: usize) -> Result<String, Fault> {
     String::from_utf8(read(path, max)?).map_err(|e| {
@@ -140,6 +167,30 @@ mod tests {
         std::fs::write(&path, b"a\n\xff").unwrap();
         let fault = read_text(&path, 9).unwrap_err();
         assert_eq!(fault.place.clone().unwrap().line, 2);
+    }
+
+    #[test]
+    fn what_belongs_to_a_folder_is_read_from_it_alone() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, outside) = (dir.path().join("profile"), dir.path().join("id_ed25519"));
+        std::fs::create_dir_all(folder.join("sub")).unwrap();
+        std::fs::write(&outside, "secret").unwrap();
+        std::fs::write(folder.join("sub/ca.pem"), "pem").unwrap();
+        symlink("sub/ca.pem", folder.join("inside")).unwrap();
+        symlink("../../id_ed25519", folder.join("sub/up")).unwrap();
+        symlink(&outside, folder.join("absolute")).unwrap();
+        symlink("/proc/self/fd/0", folder.join("magic")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap().success());
+        for good in ["sub/ca.pem", "./sub/ca.pem", "inside", "sub/../sub/ca.pem"] {
+            assert_eq!(read_within(&folder, Path::new(good), 3).unwrap(), b"pem", "{good}");
+        }
+        let absolute = outside.to_str().unwrap();
+        for bad in ["../id_ed25519", absolute, "sub/up", "absolute", "magic", "/dev/stdin", "-", "pipe", "sub", "no", ""] {
+            let fault = read_within(&folder, Path::new(bad), 99).unwrap_err();
+            assert!(!fault.to_string().contains("secret"), "{bad}: {fault}");
+        }
+        assert_eq!(read_within(&folder, Path::new("inside"), 2).unwrap_err().code, Own::FileTooLarge.into());
     }
 
     #[test]

@@ -81,6 +81,29 @@ async fn a_bare_fingerprint_finds_its_key_among_many() {
 }
 
 #[tokio::test]
+async fn st1_the_kind_of_a_bare_fingerprint_is_learned_once() {
+    require_sshd_or_skip!();
+    let sshd = Sshd::start_with(many());
+    let rsa = sshd.host_keys().last().unwrap();
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let teller = std::sync::Arc::clone(&told);
+    let client = client().on_login(move |report| teller.lock().unwrap().push(report.key_line()));
+    let trust = HostTrust::parse(&rsa.fingerprint().to_string()).unwrap();
+    for _ in 0..3 {
+        let hop = sshd.hop_with("edge-1", trust.clone()).identity(sshd.login().identity());
+        client.connect(&Route::direct(hop)).await.unwrap().close().await;
+    }
+    let logins = sshd.log().matches("Accepted publickey").count();
+    let first = sshd.host_keys().len();
+    assert_eq!((logins, connections(&sshd)), (3, first + 2), "only the first search costs connections");
+    // What is told can be pinned in its place, so that the next process searches for nothing.
+    let told = told.lock().unwrap();
+    let lines: Vec<&str> = told.iter().flatten().map(String::as_str).collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|line| rsa.public().starts_with(line)), "{lines:?}");
+}
+
+#[tokio::test]
 async fn a_bare_fingerprint_that_is_none_of_the_hosts_lists_all_it_showed() {
     require_sshd_or_skip!();
     let sshd = Sshd::start_with(Setup {

@@ -70,10 +70,11 @@ pub fn read_scripts(folder: &Path) -> Result<Vec<Script>, Faults> {
     let mut faults = Vec::new();
     for phase in Phase::SCRIPTED {
         let file = script_file(folder, phase);
-        if !file.exists() {
+        // A link that leads nowhere is there: that it is broken must be said.
+        if file.symlink_metadata().is_err() {
             continue;
         }
-        match files::read(&file, MAX_SCRIPT) {
+        match files::read_within(folder, Path::new(&format!("{phase}.sh")), MAX_SCRIPT) {
             Ok(bytes) if bytes.is_empty() => {
                 faults.push(Fault::new(Own::ScriptSize, "the script is empty").at(&file, 0));
             }

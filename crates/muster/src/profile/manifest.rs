@@ -59,6 +59,8 @@ pub struct Value {
     pub name: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
+    /// The file of the folder that they are from.
+    pub source: Option<String>,
     /// The phases it belongs to; none = all.
     pub phases: Option<Vec<Phase>>,
     /// Its line.
@@ -264,9 +266,9 @@ fn read_values(walk: &mut Walk<'_>, node: &Node, folder: &Path) -> Vec<Value> {
                 };
                 (long_value(walk, &f, folder), read_phase_list(walk, &f))
             }
-            _ => (walk.text(&e.value, &at).map(String::into_bytes), None),
+            _ => (walk.text(&e.value, &at).map(|t| (t.into_bytes(), None)), None),
         };
-        let Some(bytes) = bytes else { continue };
+        let Some((bytes, source)) = bytes else { continue };
         if bytes.len() > MAX_VALUE || bytes.iter().any(|b| matches!(b, 0 | b'\n')) {
             let what = format!("{at} is over {MAX_VALUE} bytes or holds a NUL or a line feed");
             let fix =
@@ -274,25 +276,27 @@ fn read_values(walk: &mut Walk<'_>, node: &Node, folder: &Path) -> Vec<Value> {
             walk.fault(Own::ConfigValue, e.line, what, Some(fix.into()));
             continue;
         }
-        out.push(Value { name: e.key.clone(), bytes, phases, line: e.line });
+        out.push(Value { name: e.key.clone(), bytes, source, phases, line: e.line });
     }
     out
 }
 
-fn long_value(walk: &mut Walk<'_>, f: &Fields<'_>, folder: &Path) -> Option<Vec<u8>> {
+/// The bytes of a value, and the file that they are from.
+fn long_value(walk: &mut Walk<'_>, f: &Fields<'_>, folder: &Path) -> Option<(Vec<u8>, Option<String>)> {
+    let mut source = None;
     let bytes = match (f.get("value"), f.get("file")) {
         (Some(v), None) => walk.text(v, &f.at("value"))?.into_bytes(),
         (None, Some(file)) => {
             let name = walk.text(file, &f.at("file"))?;
-            match files::read(&folder.join(&name), MAX_VALUE) {
-                Ok(bytes) => bytes,
+            match files::read_within(folder, Path::new(&name), MAX_VALUE) {
+                Ok(bytes) => {
+                    source = Some(name);
+                    bytes
+                }
                 Err(fault) => {
-                    walk.fault(
-                        Own::ConfigValue,
-                        file.line,
-                        fault.to_string(),
-                        Some("Check the path.".into()),
-                    );
+                    let what = fault.to_string();
+                    let fix = "A value's file is a path from the profile's folder that stays in it.";
+                    walk.fault(Own::ConfigValue, file.line, what, Some(fix.into()));
                     return None;
                 }
             }
@@ -310,10 +314,10 @@ fn long_value(walk: &mut Walk<'_>, f: &Fields<'_>, folder: &Path) -> Option<Vec<
         None => false,
     };
     if encode {
-        return Some(Base64::encode_string(&bytes).into_bytes());
+        return Some((Base64::encode_string(&bytes).into_bytes(), source));
     }
     // One line end at the end of a file is the editor's, not the value's.
-    Some(bytes.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(bytes))
+    Some((bytes.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(bytes), source))
 }
 
 fn read_params(walk: &mut Walk<'_>, node: &Node) -> Vec<Param> {
@@ -426,6 +430,10 @@ mod tests {
             (
                 "profile: a\ntargets: \"*\"\nvalues:\n  PATH: x\n  MUSTER_PHASE: x\n",
                 vec![":4: \"PATH\" is not", ":5: \"MUSTER_PHASE\" is set"],
+            ),
+            (
+                "profile: a\ntargets: \"*\"\nvalues:\n  MUSTER_A: {file: /etc/hostname}\n  MUSTER_B: {file: ../x}\n",
+                vec!["p/profile.yaml:4: ", "p/profile.yaml:5: "],
             ),
             (
                 "profile: a\ntargets: \"*\"\nvalues:\n  MUSTER_A: {file: no/such}\n",

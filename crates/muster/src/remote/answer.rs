@@ -48,8 +48,8 @@ impl Verdict {
         let line = lines.find(fits);
         let refuses =
             !matches!(exit, ShimExit::Ok | ShimExit::ScriptFailed | ShimExit::Deadline | ShimExit::PeerGone);
-        if refuses && exit != ShimExit::Busy && line.is_none() {
-            // Exit 1 and 2 are what any shell gives; without the shim's line nobody knows whose they are.
+        if refuses && line.is_none() {
+            // Any program may exit so; without the shim's line nobody knows whose it is, nor that nothing ran (busy is sent again).
             let words = stderr.lines().rev().find(|l| !l.trim().is_empty()).map(clean).unwrap_or_default();
             let said = if words.is_empty() { String::new() } else { format!(": {words}") };
             return Err(NotTheShim { why: format!("exit {code} without a line of the shim's{said}") });
@@ -95,7 +95,8 @@ mod tests {
             v.line.as_deref(),
             Some("kpssh-shim: refused [key-unknown]: signature rejected: x\\u{1b}[2J")
         );
-        assert_eq!(read(7, ""), Ok((ShimExit::Busy, None)));
+        let busy = "kpssh-shim: refused [busy]: another run is going on\n";
+        assert_eq!(read(7, busy), Ok((ShimExit::Busy, Some(Reason::BusyRun))));
     }
 
     #[test]
@@ -124,6 +125,8 @@ mod tests {
         assert!(read(1, "sudo: a password is required\n").unwrap_err().contains("a password is required"));
         for (code, stderr) in [
             (2, ""),
+            (7, ""),
+            (7, "muster-shim: refused [key-unknown]: x\n"),
             (1, "muster-shim: refused [busy]: x\n"),
             (127, "sh: not found"),
             (255, ""),

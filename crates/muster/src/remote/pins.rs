@@ -3,7 +3,8 @@
 //!
 //! A line is `NAME ENDPOINT KEY`: the inventory's name, `address:port` (IPv6 in brackets), and `SHA256:…` or type and base64. All
 //! of name, address and port must be those of the host: an inventory that points a name at another address has no pin for it.
-//! Nothing here ever comes from the network. A line that is not understood refuses the whole file.
+//! Whom a line trusts never comes from the network. What a login proved may only spell it out: a fingerprint becomes the key
+//! that it is the fingerprint of, so that the host is asked for that kind of key at once. A line that is not understood refuses the whole file.
 
 use crate::codes::Own;
 use crate::fault::Fault;
@@ -156,6 +157,24 @@ impl Store {
         Ok(true)
     }
 
+    /// Writes the key where its bare fingerprint is pinned: the same trust, which now says its kind. Returns whether something
+    /// was written.
+    pub fn spell_out(&self, key: &HostKey) -> Result<bool, Fault> {
+        let HostKey::Key(_) = key else { return Ok(false) };
+        let bare = HostKey::Fingerprint(key.fingerprint());
+        // Read without the lock first: hosts by the hundred have nothing to write.
+        if !self.read()?.lines.iter().any(|l| l.key == bare) {
+            return Ok(false);
+        }
+        let _held = self.lock()?;
+        let mut pins = self.read()?;
+        for line in pins.lines.iter_mut().filter(|l| l.key == bare) {
+            line.key = key.clone();
+        }
+        files::replace(&self.file(), pins.render().as_bytes(), 0o600)?;
+        Ok(true)
+    }
+
     /// Puts other keys in the place of the ones that are pinned; returns what was pinned.
     pub fn rotate(&self, end: &Endpoint, keys: &[HostKey], now: UtcTime) -> Result<Vec<HostKey>, Fault> {
         let _held = self.lock()?;
@@ -235,6 +254,22 @@ mod tests {
         let log = std::fs::read_to_string(dir.path().join("state/host-keys.log")).unwrap();
         let last = log.lines().last().unwrap();
         assert!(last.contains(&old.fingerprint()) && last.contains(&new.fingerprint()), "{log}");
+    }
+
+    #[test]
+    fn st1_a_fingerprint_is_spelled_out_and_nothing_else_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(Some(dir.path())).unwrap();
+        let now = UtcTime::from_unix(1_800_000_000);
+        let key = HostKey::parse(KEY).unwrap();
+        let bare = HostKey::parse(&key.fingerprint()).unwrap();
+        let other = HostKey::parse(&format!("SHA256:{}", "A".repeat(43))).unwrap();
+        let host = end("10.0.0.1");
+        store.add(&host, &[bare.clone(), other.clone()], now).unwrap();
+        assert!(!store.spell_out(&bare).unwrap(), "a fingerprint spells nothing out");
+        assert!(store.spell_out(&key).unwrap());
+        assert_eq!(store.read().unwrap().of(&host), [key.clone(), other]);
+        assert!(!store.spell_out(&key).unwrap(), "once is enough");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::fleet::Asker;
 use crate::codes::Own;
 use crate::fault::{Fault, Faults};
-use crate::inventory::{Endpoint, Host, Inventory, Selection, choose};
+use crate::inventory::{Endpoint, Host, HostKey, Inventory, Selection, choose};
 use crate::remote::login::{AdminOverride, Logins};
 use crate::remote::pins::Store;
 use crate::remote::session::Session;
@@ -103,8 +103,13 @@ impl Reach {
     }
 
     fn sessions(&self, hosts: &[&Host], asker: &Asker, route: Way<'_>) -> Result<Vec<Arc<Session>>, Faults> {
-        let pins = Store::at(self.state.as_deref())?.read()?;
-        let client = Arc::new(Client::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds())));
+        let store = Store::at(self.state.as_deref())?;
+        let pins = store.read()?;
+        let client = Client::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds()));
+        // A pin that could not be spelled out is as good as before.
+        let client = Arc::new(client.on_login(move |hop| {
+            let _ = hop.key_line().as_deref().and_then(HostKey::parse).map(|key| store.spell_out(&key));
+        }));
         self.with_logins(asker, &mut |logins| {
             let mut faults = Vec::new();
             let mut sessions = Vec::new();

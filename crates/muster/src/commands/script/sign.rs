@@ -85,10 +85,17 @@ fn judge(remarks: &[Remark], printer: &mut Printer) -> Result<(), Faults> {
 /// Signs all phases anew.
 pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let folder = Folder::read(&settings.folder)?;
-    let before = signed::read_all(&settings.folder).unwrap_or_else(|_| {
-        printer.warn("what was signed before cannot be read, so its epoch is not compared with the new one");
-        Vec::new()
-    });
+    let before = match signed::read_all(&settings.folder) {
+        Ok(before) => before,
+        Err(_) if settings.accept_epoch => Vec::new(),
+        Err(faults) => {
+            let what = "what was signed before cannot be read, so the new epoch cannot be compared with it";
+            let fix = "Mend or remove the signed files, or give --accept-epoch.";
+            let unknown = Fault::new(Own::EpochJump, what).at(&settings.folder.join(SIGNED), 0).fix(fix);
+            let all = faults.into_vec().into_iter().chain([unknown]).collect();
+            return Faults::check(all).map(|()| Exit::Ok);
+        }
+    };
     let drafts = folder.drafts(&settings.over, settings.now)?;
     let mut remarks = check::folder(&folder, &settings.accept_open, &bash_says);
     remarks.extend(check::drafts(&folder, &drafts, &before, settings.now));
@@ -97,6 +104,12 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     }
     judge(&remarks, printer)?;
     let texts = render(&folder, &drafts)?;
+    for value in &folder.manifest.values {
+        if let Some(source) = &value.source {
+            let (name, source) = (&value.name, clean(source));
+            printer.talk(&format!("{name} is the content of {source}, which everybody may read from then on"));
+        }
+    }
     if settings.plan {
         for (text, draft) in texts.iter().zip(&drafts) {
             show(text, folder.scripts.iter().find(|s| s.phase == draft.phase), settings.now, printer)?;
