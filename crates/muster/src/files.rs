@@ -38,18 +38,18 @@ pub fn read_within(folder: &Path, name: &Path, max: usize) -> Result<Vec<u8>, Fa
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
     let path = folder.join(name);
     let fault = |e: rustix::io::Errno| match e {
-        rustix::io::Errno::XDEV => Fault::new(
-            Own::FileUnreadable,
-            format!("{} is outside of {}", name.display(), folder.display()),
-        )
-        .fix("Copy the file into the folder; links may only lead to files in it."),
+        rustix::io::Errno::XDEV => {
+            Fault::new(Own::FileUnreadable, format!("{} is outside of {}", name.display(), folder.display()))
+                .fix("Copy the file into the folder; links may only lead to files in it.")
+        }
         e => Fault::io(&path, "read", &e.into()),
     };
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let dir = openat(CWD, folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(&fault)?;
     // Without O_NONBLOCK, opening a FIFO waits for a writer.
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let fd = openat2(&dir, name, flags | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty(), how).map_err(&fault)?;
+    let fd =
+        openat2(&dir, name, flags | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty(), how).map_err(&fault)?;
     let mut file = File::from(fd);
     if !file.metadata().map_err(|e| Fault::io(&path, "read", &e))?.is_file() {
         return Err(Fault::new(Own::FileUnreadable, format!("{} is not a regular file", path.display()))
@@ -181,12 +181,24 @@ mod tests {
         symlink("../../id_ed25519", folder.join("sub/up")).unwrap();
         symlink(&outside, folder.join("absolute")).unwrap();
         symlink("/proc/self/fd/0", folder.join("magic")).unwrap();
-        assert!(std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap().success());
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
         for good in ["sub/ca.pem", "./sub/ca.pem", "inside", "sub/../sub/ca.pem"] {
             assert_eq!(read_within(&folder, Path::new(good), 3).unwrap(), b"pem", "{good}");
         }
         let absolute = outside.to_str().unwrap();
-        for bad in ["../id_ed25519", absolute, "sub/up", "absolute", "magic", "/dev/stdin", "-", "pipe", "sub", "no", ""] {
+        for bad in [
+            "../id_ed25519",
+            absolute,
+            "sub/up",
+            "absolute",
+            "magic",
+            "/dev/stdin",
+            "-",
+            "pipe",
+            "sub",
+            "no",
+            "",
+        ] {
             let fault = read_within(&folder, Path::new(bad), 99).unwrap_err();
             assert!(!fault.to_string().contains("secret"), "{bad}: {fault}");
         }

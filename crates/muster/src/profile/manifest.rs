@@ -294,7 +294,8 @@ fn long_value(walk: &mut Walk<'_>, f: &Fields<'_>, folder: &Path) -> Option<(Vec
                     bytes
                 }
                 Err(fault) => {
-                    let what = fault.to_string();
+                    let what =
+                        fault.why.iter().fold(fault.what.clone(), |what, why| format!("{what}: {why}"));
                     let fix = "A value's file is a path from the profile's folder that stays in it.";
                     walk.fault(Own::ConfigValue, file.line, what, Some(fix.into()));
                     return None;

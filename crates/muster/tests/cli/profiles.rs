@@ -140,7 +140,7 @@ fn m3_an_epoch_far_away_is_refused_when_signing() {
     // What cannot be read cannot be compared: breaking it must not switch the comparison off.
     p.write("demo/signed/join.intent", "not an intent\n");
     let ran = p.muster("sign demo --epoch 9000");
-    assert!(ran.code == 4 && ran.err.contains("error[epoch-jump]"), "{}", ran.err);
+    assert!(ran.code == 3 && ran.err.contains("error[epoch-jump]"), "{}", ran.err);
     assert_eq!(p.muster("sign demo --epoch 9000 --accept-epoch").code, 0);
     assert_eq!(p.muster("sign demo --epoch 4294967296").code, 2);
     assert_eq!(p.muster("sign demo --epoch 0").code, 2);
@@ -152,25 +152,27 @@ fn a_profile_cannot_publish_what_lies_outside_of_it() {
     p.fleet();
     p.profile("demo");
     p.write("demo/ca.pem", "the certificate");
+    let whole = std::fs::read_to_string(p.path().join("demo/profile.yaml")).unwrap();
     let manifest = |file: &str| {
-        format!(
-            "profile: demo\nepoch: 3\ntargets: [pool=edge]\nvalues: {{MUSTER_CLUSTER_CA: {{file: {file}, encode: base64}}}}\n"
+        whole.replace(
+            "values:\n",
+            &format!("values:\n  MUSTER_CLUSTER_CA: {{file: {file}, encode: base64}}\n"),
         )
     };
-    let key = p.path("keys/signer").display().to_string();
+    let key = p.path().join("keys/signer").display().to_string();
     for file in [key.as_str(), "../keys/signer", "link", "/dev/stdin"] {
-        std::os::unix::fs::symlink(&key, p.path("demo/link")).ok();
-        p.write("demo/profile.yaml", &manifest(file));
+        std::os::unix::fs::symlink(&key, p.path().join("demo/link")).ok();
+        p.write("demo/profile.yaml", manifest(file));
         let ran = p.muster("sign demo");
-        assert!(ran.code == 4 && ran.err.contains("profile.yaml:4"), "{file}: {}", ran.err);
-        assert!(!p.path("demo/signed").exists(), "{file}");
+        assert!(ran.code == 3 && ran.err.contains("profile.yaml:5"), "{file}: {}", ran.err);
+        assert!(!p.path().join("demo/signed").exists(), "{file}");
     }
-    p.write("demo/profile.yaml", &manifest("ca.pem"));
+    p.write("demo/profile.yaml", manifest("ca.pem"));
     let ran = p.muster("sign demo");
     assert!(ran.err.contains("MUSTER_CLUSTER_CA is the content of ca.pem"), "{}", ran.err);
     // A script is sent to hosts, so a link out of the folder is refused as well.
-    std::fs::remove_file(p.path("demo/join.sh")).unwrap();
-    std::os::unix::fs::symlink(&key, p.path("demo/join.sh")).unwrap();
+    std::fs::remove_file(p.path().join("demo/join.sh")).unwrap();
+    std::os::unix::fs::symlink(&key, p.path().join("demo/join.sh")).unwrap();
     let ran = p.muster("sign demo");
     assert!(ran.code != 0 && ran.err.contains("outside of"), "{}", ran.err);
 }

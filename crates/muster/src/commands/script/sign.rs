@@ -107,7 +107,8 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     for value in &folder.manifest.values {
         if let Some(source) = &value.source {
             let (name, source) = (&value.name, clean(source));
-            printer.talk(&format!("{name} is the content of {source}, which everybody may read from then on"));
+            printer
+                .talk(&format!("{name} is the content of {source}, which everybody may read from then on"));
         }
     }
     if settings.plan {
