@@ -8,12 +8,13 @@ use crate::called::CalledAs;
 use crate::decide::{Asked, Ground, decide};
 use crate::evidence::Peer;
 use crate::execute::{Stage, execute};
+use crate::input::Input;
 use crate::policy::Loaded;
 use crate::record::{Facts, Recorder};
 use crate::report::Reporter;
 use crate::steps::Steps;
 use crate::trust::Trust;
-use crate::{answer, clock, input, paths, policy, trust};
+use crate::{answer, clock, paths, policy, trust};
 use muster_core::{Reason, ShimExit, UtcTime};
 use muster_signing::Refusal;
 use muster_sys::file::Root;
@@ -91,11 +92,16 @@ fn as_root(
 ) -> Result<ShimExit, Refusal> {
     let sshd = sshd::ancestor();
     let root = Root::system().map_err(|e| Refusal::new(Reason::InternalFault, e.line()))?;
-    // Before any input: a host that is at fault says so to whoever asks.
-    drop(files(&root, called)?);
-    let input = input::read()?;
-    // Again, and these count: a key that was revoked while the input was on its way is revoked.
-    let (loaded, trust) = files(&root, called)?;
+    let mut input = Input::begin();
+    let is_whole = input.is_whole();
+    // Before anything is said of the input: a host that is at fault says so to whoever asks.
+    let mut judged = files(&root, called)?;
+    let input = input.finish()?;
+    if !is_whole {
+        // Again, and these count: a key that was revoked while the input was on its way is revoked.
+        judged = files(&root, called)?;
+    }
+    let (loaded, trust) = judged;
     let now = UtcTime::from_unix(muster_sys::clock::unix_seconds());
     let ground = Ground { called, loaded: &loaded, trust: &trust, now, build: clock::build_date() };
     let order = match decide(&ground, &input, facts)? {

@@ -10,7 +10,7 @@ use muster_core::{Phase, Reason, UtcTime};
 use muster_signing::Refusal;
 use muster_sys::child::Exit;
 use muster_sys::journal::Entry;
-use muster_sys::state::StateDir;
+use muster_sys::state::{Durability, StateDir};
 use std::time::Duration;
 
 /// syslog(3) priorities that are used.
@@ -246,11 +246,17 @@ impl Recorder {
 
     /// Writes a record of a run to both places.
     pub fn run(&self, facts: &Facts, event: Event<'_>) -> Written {
+        // Nothing waits for the start record of an envelope 1, which runs without one too; the end
+        // record makes both durable.
+        let durability = match (event, facts.envelope) {
+            (Event::Start, Some(1)) => Durability::Volatile,
+            _ => Durability::Durable,
+        };
         let fields = self.fields(facts, event);
         let log = match &self.log {
-            Some(dir) => {
-                dir.append_line(paths::RUN_LOG, &line(&fields), paths::RUN_LOG_MAX).map_err(|e| e.line())
-            }
+            Some(dir) => dir
+                .append_line(paths::RUN_LOG, &line(&fields), paths::RUN_LOG_MAX, durability)
+                .map_err(|e| e.line()),
             None => Err(format!("{} is not there", paths::STATE)),
         };
         Written { journal: self.journal(facts, event, &fields), log }
@@ -259,7 +265,12 @@ impl Recorder {
     /// Keeps a record that the durable log did not take where a probe finds it. It does not count as
     /// recorded, because it goes with the boot: so nothing is made of an error.
     pub fn keep(&self, dir: &StateDir, facts: &Facts, event: Event<'_>) {
-        let _ = dir.append_line(paths::UNLOGGED, &line(&self.fields(facts, event)), paths::UNLOGGED_MAX);
+        let _ = dir.append_line(
+            paths::UNLOGGED,
+            &line(&self.fields(facts, event)),
+            paths::UNLOGGED_MAX,
+            Durability::Volatile,
+        );
     }
 
     /// Writes a refusal to the journal. That nobody takes it changes nothing: nothing ran.

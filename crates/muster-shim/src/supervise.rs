@@ -10,7 +10,7 @@ use muster_signing::Refusal;
 use muster_signing::intent::OnDisconnect;
 use muster_signing::params::Param;
 use muster_sys::cgroup::Cgroup;
-use muster_sys::child::{self, Child, Exit, Limits, Spec, Stream};
+use muster_sys::child::{self, Child, Exit, Spec, Stream};
 use muster_sys::clock::since_boot;
 use muster_sys::signals::{self, EndingSignals};
 use muster_sys::tcp::Connection;
@@ -341,7 +341,8 @@ impl Silence {
     }
 }
 
-/// The process to start: bash on the sealed file, with an environment built from nothing.
+/// The process to start: bash on the sealed file, with an environment built from nothing. Its limits
+/// are the shim's own, which took root's when it began.
 fn spec(run: &Run<'_>) -> Result<Spec, Refusal> {
     let c = |text: &[u8]| {
         CString::new(text)
@@ -377,7 +378,6 @@ fn spec(run: &Run<'_>) -> Result<Spec, Refusal> {
         stderr: Stream::Inherit,
         new_session: true,
         die_with_parent: true,
-        limits: Limits::Root,
         pass: Some((file, SCRIPT_FD)),
     })
 }

@@ -78,6 +78,16 @@ impl Cgroup {
         out
     }
 
+    /// Whether no living process is in it or in a group below it: the kernel's own word
+    /// (`populated` of `cgroup.events`), and the lists where it does not say.
+    pub fn is_empty(&self) -> bool {
+        let events = small(self.path.join("cgroup.events")).unwrap_or_default();
+        match events.split(|&b| b == b'\n').find_map(|l| l.strip_prefix(b"populated ")) {
+            Some(word) => word == b"0",
+            None => self.pids().is_empty(),
+        }
+    }
+
     /// Kills all that is in it at once (Linux 5.14); `false` where the kernel has no such file.
     pub fn kill(&self) -> bool {
         fs::write(self.path.join("cgroup.kill"), "1").is_ok()
@@ -88,14 +98,14 @@ impl Cgroup {
     pub fn remove(&self) -> Result<(), SysError> {
         let mut last = Errno::BUSY;
         for _ in 0..20 {
-            remove_below(&self.path, 0);
             match rustix::fs::rmdir(&self.path) {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
                 Err(e) => last = e,
             }
-            if !self.pids().is_empty() {
+            if !self.is_empty() {
                 break;
             }
+            remove_below(&self.path, 0);
             std::thread::sleep(Duration::from_millis(2));
         }
         Err(SysError::at("remove the group", &self.path, last))

@@ -52,18 +52,6 @@ pub enum Stream {
     Fd(OwnedFd),
 }
 
-/// Resource limits of the child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limits {
-    /// The parent's.
-    Keep,
-    /// What root would have: hard limits of this process or of process 1, whichever is higher, and
-    /// soft limits at the hard ones, but for three where that would hurt: no core files (they
-    /// would hold secrets), 1024 descriptors (select(2), and programs that close them one by
-    /// one) and an 8 MiB stack. A script may raise its own soft limits.
-    Root,
-}
-
 /// What to start, and how.
 #[derive(Debug)]
 pub struct Spec {
@@ -87,8 +75,6 @@ pub struct Spec {
     pub new_session: bool,
     /// KILL when the thread that started it ends.
     pub die_with_parent: bool,
-    /// Resource limits.
-    pub limits: Limits,
     /// A descriptor to hand over, and the number that it gets in the child.
     pub pass: Option<(OwnedFd, RawFd)>,
 }
@@ -124,7 +110,6 @@ enum Stage {
     Group = 1,
     Parent,
     Session,
-    Limit,
     Stdio,
     Pass,
     Folder,
@@ -137,7 +122,6 @@ impl Stage {
             n if n == Self::Group as u32 => "enter the run's control group",
             n if n == Self::Parent as u32 => "tie the child to its parent",
             n if n == Self::Session as u32 => "make a session for the child",
-            n if n == Self::Limit as u32 => "set the child's limits",
             n if n == Self::Stdio as u32 => "set the child's standard streams",
             n if n == Self::Pass as u32 => "hand a descriptor to the child",
             n if n == Self::Folder as u32 => "enter the child's folder",
@@ -153,7 +137,6 @@ struct Ready<'a> {
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
     stdio: [RawFd; 3],
-    limits: Vec<(c_int, libc::rlimit)>,
     entrance: Option<RawFd>,
     report: RawFd,
     parent: libc::pid_t,
@@ -196,7 +179,6 @@ pub fn spawn(spec: &Spec, group: Option<&Cgroup>) -> Result<Child, SysError> {
         argv: pointers(&spec.argv),
         envp: pointers(&spec.env),
         stdio: [stream(&spec.stdin, 0), stream(&spec.stdout, 1), stream(&spec.stderr, 2)],
-        limits: limits(spec.limits),
         entrance: entrance.as_ref().map(AsRawFd::as_raw_fd),
         report: report_w.as_raw_fd(),
         parent: rustix::process::getpid().as_raw_nonzero().get(),
@@ -300,11 +282,6 @@ fn in_child(r: &Ready<'_>) -> ! {
         if r.spec.new_session && libc::setsid() < 0 {
             fail(r.report, Stage::Session);
         }
-        for (what, limit) in &r.limits {
-            if !set_limit(*what, limit) {
-                fail(r.report, Stage::Limit);
-            }
-        }
         streams(r);
         fds::seal_all_on_exec();
         if let Some((fd, to)) = &r.spec.pass
@@ -386,76 +363,6 @@ fn reap_one(pid: i32) {
     }
 }
 
-/// Sets one limit of this process; between fork and exec too. A container may lack the right to
-/// raise hard limits: then the soft one moves alone.
-fn set_limit(what: c_int, limit: &libc::rlimit) -> bool {
-    // SAFETY: system calls on an integer and on live plain old data.
-    #[allow(unsafe_code)]
-    unsafe {
-        if libc::setrlimit(what as _, limit) == 0 {
-            return true;
-        }
-        let mut now: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(what as _, &mut now) != 0 {
-            return false;
-        }
-        now.rlim_cur = limit.rlim_cur.min(now.rlim_max);
-        libc::setrlimit(what as _, &now);
-        true
-    }
-}
-
-/// Gives this process itself the limits of [`Limits::Root`], as far as it may have them.
-pub(crate) fn take_root_limits() {
-    for (what, limit) in limits(Limits::Root) {
-        set_limit(what, &limit);
-    }
-}
-
-/// See [`Limits::Root`].
-fn limits(which: Limits) -> Vec<(c_int, libc::rlimit)> {
-    let Limits::Root = which else { return Vec::new() };
-    let all = [
-        libc::RLIMIT_AS,
-        libc::RLIMIT_CORE,
-        libc::RLIMIT_CPU,
-        libc::RLIMIT_DATA,
-        libc::RLIMIT_FSIZE,
-        libc::RLIMIT_LOCKS,
-        libc::RLIMIT_MEMLOCK,
-        libc::RLIMIT_MSGQUEUE,
-        libc::RLIMIT_NICE,
-        libc::RLIMIT_NOFILE,
-        libc::RLIMIT_NPROC,
-        libc::RLIMIT_RTPRIO,
-        libc::RLIMIT_RTTIME,
-        libc::RLIMIT_SIGPENDING,
-        libc::RLIMIT_STACK,
-    ];
-    all.into_iter()
-        .filter_map(|what| {
-            let mine = hard_limit(0, what)?;
-            let hard = hard_limit(1, what).map_or(mine, |first| first.max(mine));
-            let soft = match what {
-                libc::RLIMIT_CORE => 0,
-                libc::RLIMIT_NOFILE => hard.min(1024),
-                libc::RLIMIT_STACK => hard.min(8 << 20),
-                _ => hard,
-            };
-            Some((what as c_int, libc::rlimit { rlim_cur: soft, rlim_max: hard }))
-        })
-        .collect()
-}
-
-fn hard_limit(pid: libc::pid_t, what: libc::__rlimit_resource_t) -> Option<libc::rlim_t> {
-    // SAFETY: prlimit(2) with no new limit only fills in the old one, plain old data.
-    #[allow(unsafe_code)]
-    unsafe {
-        let mut old: libc::rlimit = std::mem::zeroed();
-        (libc::prlimit(pid, what, std::ptr::null(), &mut old) == 0).then_some(old.rlim_max)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -474,7 +381,6 @@ mod tests {
             stderr: Stream::Null,
             new_session: true,
             die_with_parent: false,
-            limits: Limits::Keep,
             pass: None,
         };
         let child = spawn(&spec, None).unwrap();

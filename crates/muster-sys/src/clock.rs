@@ -18,7 +18,8 @@ pub fn since_boot() -> Duration {
 /// The kernel's id of this boot, 36 characters (`/proc/sys/kernel/random/boot_id`, random(4)).
 pub fn boot_id() -> Result<String, SysError> {
     let path = "/proc/sys/kernel/random/boot_id";
-    let text = std::fs::read_to_string(path).map_err(|e| SysError::at("read", path, e))?;
+    let text = crate::procfs::small(path).map_err(|e| SysError::at("read", path, e))?;
+    let text = String::from_utf8_lossy(&text);
     let id = text.trim_end();
     if id.len() != 36 || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
         return Err(SysError::at("read", path, std::io::Error::other("it holds no boot id")));

@@ -7,7 +7,7 @@
 //! call do not do that; scripts are run through [`crate::tree`] instead.
 
 use crate::SysError;
-use crate::child::{self, Child, Exit, Limits, Spec, Stream};
+use crate::child::{self, Child, Exit, Spec, Stream};
 use crate::clock::since_boot;
 use crate::procfs;
 use crate::watch::Deadline;
@@ -239,7 +239,6 @@ impl Command {
             stderr: Stream::Fd(stderr),
             new_session: true,
             die_with_parent: false,
-            limits: Limits::Keep,
             pass: None,
         })
     }

@@ -9,8 +9,8 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// The first thing that `main` calls, once: takes a copy of the variables `names`, then forgets
 /// what the caller left us, in this order: descriptors above 2, signal dispositions and mask,
-/// resource limits ([`crate::child::Limits::Root`]: a file-size limit of the caller's would decide
-/// what can be recorded), folder and umask (`/`, 077), and the whole environment.
+/// resource limits (those that root would have: a file-size limit of the caller's would decide what
+/// can be recorded), folder and umask (`/`, 077), and the whole environment.
 ///
 /// SIGPIPE stays ignored here (a write says EPIPE instead); children get the default.
 /// Refused when called twice or with more than one thread, because then somebody else could own
@@ -29,7 +29,7 @@ pub fn start<const N: usize>(names: [&str; N]) -> Result<[Option<OsString>; N], 
     let taken = names.map(std::env::var_os);
     fds::close_inherited();
     signals::reset()?;
-    crate::child::take_root_limits();
+    crate::limits::take_root_limits();
     system::neutral_place()?;
     // SAFETY: this is the only thread of the process, so nothing reads or writes the environment
     // while it is emptied; the copies above own their bytes.

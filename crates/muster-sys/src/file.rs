@@ -137,6 +137,11 @@ impl Root {
         forbidden: u32,
     ) -> Result<rustix::fs::Stat, Unsafe> {
         let st = rustix::fs::fstat(fd).map_err(|e| Unsafe::io(path, e))?;
+        self.judge_stat(&st, path, forbidden)?;
+        Ok(st)
+    }
+
+    fn judge_stat(&self, st: &rustix::fs::Stat, path: &Path, forbidden: u32) -> Result<(), Unsafe> {
         if !self.owners.contains(&st.st_uid) {
             return Err(Unsafe::new(path, Fault::Owner(st.st_uid)));
         }
@@ -144,7 +149,7 @@ impl Root {
         if mode & forbidden != 0 {
             return Err(Unsafe::new(path, Fault::Mode(mode, mode & forbidden)));
         }
-        Ok(st)
+        Ok(())
     }
 
     /// Reads a trusted file: parents and file owned by a trusted owner, not writable by others,
@@ -282,7 +287,7 @@ impl Walk<'_> {
         let st = rustix::fs::fstat(&fd).map_err(|e| Unsafe::io(&shown, e))?;
         match FileType::from_raw_mode(st.st_mode) {
             FileType::Directory => {
-                self.root.judge(&fd, &shown, NOT_WRITABLE_BY_OTHERS)?;
+                self.root.judge_stat(&st, &shown, NOT_WRITABLE_BY_OTHERS)?;
                 self.stack.push(fd);
                 self.shown = shown;
                 Ok(())
@@ -305,7 +310,9 @@ impl Walk<'_> {
 
 /// Reads at most `max` bytes; one more is too large.
 pub(crate) fn read_bounded(fd: OwnedFd, shown: &Path, max: u64) -> Result<Vec<u8>, Unsafe> {
-    let mut out = Vec::new();
+    // What it says it is, and a little: then it takes one read, and one to see the end.
+    let size = rustix::fs::fstat(&fd).map_or(0, |st| u64::try_from(st.st_size).unwrap_or(0));
+    let mut out = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0) + 64);
     std::fs::File::from(fd)
         .take(max.saturating_add(1))
         .read_to_end(&mut out)

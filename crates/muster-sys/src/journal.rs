@@ -5,10 +5,12 @@
 //! the bytes, `\n`. Names are `[A-Z0-9_]`, do not begin with a digit or underscore, at most 64.
 
 use crate::SysError;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Where journald listens.
 pub const SOCKET: &str = "/run/systemd/journal/socket";
@@ -56,11 +58,18 @@ impl Entry {
     /// [`Entry::send`] to another socket.
     pub fn send_to(&self, path: &Path) -> Result<(), SysError> {
         let err = |e: Errno| SysError::at("write to the journal at", path, e);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(err)?;
+        static OURS: OnceLock<OwnedFd> = OnceLock::new();
+        let fd = match OURS.get() {
+            Some(fd) => fd,
+            None => {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let new = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
+                let new = new.map_err(err)?;
+                OURS.get_or_init(|| new)
+            }
+        };
         let to = SocketAddrUnix::new(path).map_err(err)?;
-        let sent = rustix::net::sendto(&fd, &self.bytes, SendFlags::NOSIGNAL, &to).map_err(err)?;
+        let sent = rustix::net::sendto(fd, &self.bytes, SendFlags::NOSIGNAL, &to).map_err(err)?;
         if sent == self.bytes.len() {
             Ok(())
         } else {

@@ -20,6 +20,7 @@ pub mod error;
 pub mod fds;
 pub mod file;
 pub mod journal;
+mod limits;
 pub mod lock;
 pub mod memfd;
 pub mod procfs;

@@ -129,10 +129,16 @@ impl StateDir {
         }
     }
 
-    /// Appends one line and waits until it is on the disk. A file that would grow over
+    /// Appends one line, and with [`Durability::Durable`] waits until it and all before it is on the disk. A file that would grow over
     /// `rotate_at` bytes is renamed to `name.1` first, over what was there. A line that did not
     /// fit whole is taken back, and a torn last line of a crash is ended before the new one.
-    pub fn append_line(&self, name: &str, line: &str, rotate_at: u64) -> Result<(), SysError> {
+    pub fn append_line(
+        &self,
+        name: &str,
+        line: &str,
+        rotate_at: u64,
+        durability: Durability,
+    ) -> Result<(), SysError> {
         let shown = self.path.join(name);
         let err = |doing, e: Errno| SysError::at(doing, &shown, e);
         let (mut fd, mut len, mut made) = self.open_log(name)?;
@@ -151,8 +157,10 @@ impl StateDir {
         }
         text.push_str(line);
         text.push('\n');
+        let durable = durability == Durability::Durable;
         let written = write_all(&fd, text.as_bytes())
-            .and_then(|()| rustix::fs::fdatasync(&fd))
+            .and_then(|()| if durable { rustix::fs::fdatasync(&fd) } else { Ok(()) })
+            // The name of a new file is made durable at once, whoever waits for its first line.
             .and_then(|()| if made { rustix::fs::fsync(&self.dir) } else { Ok(()) });
         written.map_err(|e| {
             // Half a line would be read as a record; the error stands whether or not this works.
@@ -269,7 +277,8 @@ mod tests {
         let (t, s) = place();
         let d = t.path().join("muster/shim");
         for i in 0..100 {
-            s.append_line("runs.log", &format!("line {i:04} {}", "x".repeat(80)), 1024).unwrap();
+            s.append_line("runs.log", &format!("line {i:04} {}", "x".repeat(80)), 1024, Durability::Durable)
+                .unwrap();
         }
         let mut names: Vec<_> =
             fs::read_dir(&d).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -286,10 +295,10 @@ mod tests {
     #[test]
     fn s3_a_torn_line_is_ended_before_the_next() {
         let (t, s) = place();
-        s.append_line("runs.log", "one", 1024).unwrap();
+        s.append_line("runs.log", "one", 1024, Durability::Durable).unwrap();
         let f = t.path().join("muster/shim/runs.log");
         fs::write(&f, "one\ntorn").unwrap();
-        s.append_line("runs.log", "two", 1024).unwrap();
+        s.append_line("runs.log", "two", 1024, Durability::Durable).unwrap();
         assert_eq!(fs::read_to_string(&f).unwrap(), "one\ntorn\ntwo\n");
     }
 }

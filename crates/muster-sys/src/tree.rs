@@ -130,7 +130,7 @@ impl Tree {
     }
 
     fn all_gone(&mut self, group: Option<&Cgroup>) -> bool {
-        self.reap() == Left::Nothing && group.is_none_or(|g| g.pids().is_empty())
+        self.reap() == Left::Nothing && group.is_none_or(Cgroup::is_empty)
     }
 
     fn kill(&mut self, group: Option<&Cgroup>, mark: (&str, &str), limit: Duration, found: usize) -> Ended {

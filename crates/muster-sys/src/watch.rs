@@ -144,49 +144,74 @@ pub enum ReadFault {
     Io(SysError),
 }
 
-/// Reads `fd` to its end: at most `max` bytes, the first within `first`, and the end within
+/// Reads a descriptor to its end: at most `max` bytes, the first within `first`, and the end within
 /// `whole` of the first.
-pub fn read_to_end(
-    fd: BorrowedFd<'_>,
+#[derive(Debug)]
+pub struct Reading<'a> {
+    fd: BorrowedFd<'a>,
     max: usize,
-    first: Duration,
     whole: Duration,
-) -> Result<Vec<u8>, ReadFault> {
-    let io = |e: Errno| ReadFault::Io(SysError::new("read standard input", e));
-    let mut deadline = Deadline::after(first).map_err(ReadFault::Io)?;
-    let mut out = Vec::new();
-    let mut buf = vec![0u8; 64 * 1024];
-    loop {
-        let mut fds = [
-            PollFd::from_borrowed_fd(fd, PollFlags::IN),
-            PollFd::from_borrowed_fd(deadline.as_fd(), PollFlags::IN),
-        ];
-        match poll(&mut fds, None) {
-            Err(Errno::INTR) => continue,
+    /// By the time since boot.
+    until: Duration,
+    got: Vec<u8>,
+    over: Option<Result<(), ReadFault>>,
+}
+
+/// Bytes that one read asks for. A pipe holds no more by default.
+const PIECE: usize = 64 * 1024;
+
+impl<'a> Reading<'a> {
+    /// Begins; the clock runs from now on.
+    pub fn new(fd: BorrowedFd<'a>, max: usize, first: Duration, whole: Duration) -> Self {
+        Self { fd, max, whole, until: crate::clock::since_boot() + first, got: Vec::new(), over: None }
+    }
+
+    /// Takes what is there and waits for nothing. Whether that was all of it; what is wrong with it
+    /// is told by [`Reading::finish`].
+    pub fn is_whole(&mut self) -> bool {
+        while self.over.is_none() {
+            match self.step(Duration::ZERO) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(fault) => self.over = Some(Err(fault)),
+            }
+        }
+        true
+    }
+
+    /// Waits for the rest of it.
+    pub fn finish(mut self) -> Result<Vec<u8>, ReadFault> {
+        while self.over.is_none() {
+            let left = self.until.saturating_sub(crate::clock::since_boot());
+            if left.is_zero() {
+                return Err(ReadFault::TooSlow);
+            }
+            self.step(left)?;
+        }
+        match self.over {
+            Some(Err(fault)) => Err(fault),
+            _ => Ok(self.got),
+        }
+    }
+
+    /// One piece; `false` when nothing came in time.
+    fn step(&mut self, patience: Duration) -> Result<bool, ReadFault> {
+        let io = |e: Errno| ReadFault::Io(SysError::new("read standard input", e));
+        let mut fds = [PollFd::from_borrowed_fd(self.fd, PollFlags::IN)];
+        match poll(&mut fds, Some(&timespec(patience))) {
+            Err(Errno::INTR) => return Ok(true),
             Err(e) => return Err(io(e)),
+            Ok(0) => return Ok(false),
             Ok(_) => {}
         }
-        let [input, timer] = &fds;
-        if !timer.revents().is_empty() {
-            return Err(ReadFault::TooSlow);
-        }
-        if input.revents().is_empty() {
-            continue;
-        }
-        match rustix::io::read(fd, &mut buf) {
-            Ok(0) => return Ok(out),
-            Ok(n) => {
-                if out.is_empty() {
-                    deadline = Deadline::after(whole).map_err(ReadFault::Io)?;
-                }
-                if out.len() + n > max {
-                    return Err(ReadFault::TooLong);
-                }
-                out.extend_from_slice(buf.get(..n).unwrap_or_default());
-            }
-            Err(Errno::INTR | Errno::AGAIN) => {}
+        self.got.reserve(PIECE);
+        match rustix::io::read(self.fd, rustix::buffer::spare_capacity(&mut self.got)) {
+            Ok(0) => self.over = Some(Ok(())),
+            Ok(n) if self.got.len() == n => self.until = crate::clock::since_boot() + self.whole,
+            Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
             Err(e) => return Err(io(e)),
         }
+        if self.got.len() > self.max { Err(ReadFault::TooLong) } else { Ok(true) }
     }
 }
 

@@ -13,12 +13,12 @@
 )]
 
 use muster_sys::cgroup::Cgroup;
-use muster_sys::child::{self, Child, Exit, Limits, Spec, Stream};
+use muster_sys::child::{self, Child, Exit, Spec, Stream};
 use muster_sys::clock::since_boot;
 use muster_sys::procfs::{self, Stat};
 use muster_sys::signals::EndingSignals;
 use muster_sys::tree::{Tree, become_subreaper, end_orphans};
-use muster_sys::watch::{Deadline, Event, Gone, ReadFault, Watch, read_to_end, standard_streams, write_soon};
+use muster_sys::watch::{Deadline, Event, Gone, ReadFault, Reading, Watch, standard_streams, write_soon};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::CString;
@@ -89,7 +89,6 @@ fn bash(script: &str, mark: &str) -> Spec {
         stderr: Stream::Inherit,
         new_session: true,
         die_with_parent: true,
-        limits: Limits::Root,
         pass: None,
     }
 }
@@ -128,7 +127,7 @@ fn s2_a_child_starts_with_nothing_left_to_chance() {
 fn s2_a_child_starts_with_nothing_left_to_chance_body() {
     let leak: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
     rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
-    let sealed = muster_sys::memfd::Sealed::new("t", b"echo \"$0 $1\"; pwd; umask; ulimit -Sc; ulimit -Sn; \
+    let sealed = muster_sys::memfd::Sealed::new("t", b"echo \"$0 $1\"; pwd; umask; \
         grep -cE 'Sig(Blk|Ign):.0000000000000000' /proc/self/status; env | sort; ps -o sid= -p $$ | tr -d ' '; echo $$; for n in 3 4 5 6 7 8 9 10 249 250 251; do [ -e /proc/$$/fd/$n ] && echo fd $n; done; read x || echo eof").unwrap();
     let (r, w) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let mut spec = bash("", "x");
@@ -146,9 +145,9 @@ fn s2_a_child_starts_with_nothing_left_to_chance_body() {
     until("the end", || tree.reap() == muster_sys::tree::Left::Nothing);
     assert_eq!(tree.leader_exit(), Some(Exit::Code(0)), "{text}");
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(&lines[..6], ["/proc/self/fd/250 arg", "/", "0077", "0", "1024", "2"], "{text}");
+    assert_eq!(&lines[..4], ["/proc/self/fd/250 arg", "/", "0077", "2"], "{text}");
     let pid = child.pid().to_string();
-    let rest: Vec<&str> = lines[6..]
+    let rest: Vec<&str> = lines[4..]
         .iter()
         .copied()
         .filter(|l| !l.starts_with("_=") && !l.starts_with("SHLVL") && !l.starts_with("PWD"))
@@ -436,13 +435,25 @@ fn s6_reading_is_bounded_in_bytes_and_time() {
     let (r, w) = pipe();
     rustix::io::write(&w, b"hello").unwrap();
     drop(w);
-    assert_eq!(read_to_end(r.as_fd(), 5, first, whole).unwrap(), b"hello");
+    let read = |fd: &OwnedFd, max| Reading::new(fd.as_fd(), max, first, whole).finish();
+    let mut reading = Reading::new(r.as_fd(), 5, first, whole);
+    assert!(reading.is_whole() && reading.is_whole());
+    assert_eq!(reading.finish().unwrap(), b"hello");
     let (r, w) = pipe();
     rustix::io::write(&w, b"hello!").unwrap();
     drop(w);
-    assert!(matches!(read_to_end(r.as_fd(), 5, first, whole), Err(ReadFault::TooLong)));
+    let mut reading = Reading::new(r.as_fd(), 5, first, whole);
+    assert!(reading.is_whole(), "more than is taken is whole enough");
+    assert!(matches!(reading.finish(), Err(ReadFault::TooLong)));
     let (r, w) = pipe();
-    assert!(matches!(read_to_end(r.as_fd(), 5, first, whole), Err(ReadFault::TooSlow)));
+    rustix::io::write(&w, b"hel").unwrap();
+    let mut reading = Reading::new(r.as_fd(), 5, first, whole);
+    assert!(!reading.is_whole());
+    rustix::io::write(&w, b"lo").unwrap();
+    drop(w);
+    assert_eq!(reading.finish().unwrap(), b"hello");
+    let (r, w) = pipe();
+    assert!(matches!(read(&r, 5), Err(ReadFault::TooSlow)));
     // A byte now and then does not stretch the time.
     let t0 = since_boot();
     let feeder = std::thread::spawn(move || {
@@ -450,7 +461,7 @@ fn s6_reading_is_bounded_in_bytes_and_time() {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    assert!(matches!(read_to_end(r.as_fd(), 4096, first, whole), Err(ReadFault::TooSlow)));
+    assert!(matches!(read(&r, 4096), Err(ReadFault::TooSlow)));
     assert!(since_boot() - t0 < Duration::from_secs(3));
     drop(r);
     feeder.join().unwrap();
@@ -461,7 +472,7 @@ fn s2_start_forgets_what_the_caller_left() {
     let name = "s2_start_forgets_what_the_caller_left";
     if std::env::var_os(ALONE).is_none() {
         let out = Command::new("/bin/bash")
-            .args(["-c", "trap '' TERM CHLD; umask 000; cd /tmp; exec 7</dev/null; exec \"$0\" \"$@\""])
+            .args(["-c", "trap '' TERM CHLD; umask 000; ulimit -Sf 100; ulimit -Sn 300; cd /tmp; exec 7</dev/null; exec \"$0\" \"$@\""])
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture", "--test-threads=1"])
             .envs([(ALONE, "1"), ("TZ", "Asia/Tokyo"), ("LD_AUDIT", ""), ("KEEP", "kept")])
@@ -492,6 +503,13 @@ fn s2_start_body() {
     assert_eq!(ignored(), 0x1000);
     assert_eq!(std::env::current_dir().unwrap(), std::path::Path::new("/"));
     assert!(status().contains("Umask:\t0077"), "{}", status());
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let soft = |name: &str| {
+        let line = limits.lines().find_map(|l| l.strip_prefix(name)).unwrap();
+        line.split_ascii_whitespace().next().unwrap().to_owned()
+    };
+    let now = [soft("Max core file size"), soft("Max open files"), soft("Max file size")];
+    assert_eq!(now, ["0", "1024", "unlimited"], "{limits}");
     assert!(muster_sys::environment::start(["KEEP"]).is_err(), "only once");
     assert!(before && standard_streams().iter().all(|s| rustix::io::fcntl_getfd(s).is_ok()));
     println!("s2-start-done");

@@ -525,3 +525,16 @@ fn s13_envelope_1_has_no_line_of_a_run() {
         assert_eq!((out.stdout.as_str(), out.stderr.as_str()), ("ran\n", ""), "as with the bash shim");
     });
 }
+
+#[test]
+fn s3_a_start_is_in_the_log_before_the_script_on_both_envelopes() {
+    world(|w| {
+        w.provisioned(&format!("envelope-1 = true\n{POLICY}")).drop_in();
+        let script = format!("tail -n 1 {STATE}/runs.log\n");
+        for (called, input, envelope) in [(KPSSH, one(&script, &[]), 1), (MUSTER, two(&script).bytes(), 2)] {
+            let out = w.shim(called, &input);
+            assert!(out.stdout.starts_with("{\"event\":\"start\""), "{out:?}");
+            assert!(out.stdout.contains(&format!("\"envelope\":{envelope},")), "{out:?}");
+        }
+    });
+}
