@@ -106,6 +106,14 @@ const SABOTAGE: &[(&str, &str)] = &[
         "sshd-forwarding",
         "sed -i '/DisableForwarding/d; /AllowStreamLocal/d' /etc/ssh/sshd_config.d/00-muster.conf",
     ),
+    (
+        "sshd-forwarding",
+        "sed -i 's/PermitTunnel no/PermitTunnel point-to-point/' /etc/ssh/sshd_config.d/00-muster.conf",
+    ),
+    (
+        "sshd-forwarding",
+        "sed -i 's/X11Forwarding no/X11Forwarding yes/' /etc/ssh/sshd_config.d/00-muster.conf",
+    ),
     ("sshd-auth-info", "sed -i /ExposeAuthInfo/d /etc/ssh/sshd_config.d/00-muster.conf"),
     ("sshd-keepalive", "sed -i /ClientAliveInterval/d /etc/ssh/sshd_config.d/00-muster.conf"),
     (
@@ -290,10 +298,12 @@ fn besiege(s: &Sandbox, user: &'static str, key: &'static str) -> BTreeMap<&'sta
     let shell = Shell::direct(s);
     let client = Client { sandbox: s, user, key };
     let account = AccountName::new(user).unwrap();
+    let subject = Subject { account: account.clone(), ..subject() };
+    let evidence = block_on(doctor::gather(&shell, &subject)).unwrap();
     let checks = block_on(siege(
         Some(&shell),
         &client,
-        &account,
+        (&account, &evidence.login(&account)),
         &Canary::new(0x1234_5678_9abc),
         &word(),
         &mut |_| (),
@@ -322,6 +332,7 @@ fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
         "attack-planted-environment",
         "attack-planted-keys",
         "attack-subsystem",
+        "attack-tun",
     ] {
         assert_eq!(seen[id].verdict, Verdict::Pass, "{:?}", seen[id]);
     }

@@ -79,9 +79,6 @@ pub enum Attempt<'a> {
         /// Its value.
         value: &'a str,
     },
-    /// A tunnel device (`tun@openssh.com`). Always [`AttemptOutcome::Impossible`]: the SSH library
-    /// opens no channel of a kind that it does not know.
-    Tun,
 }
 
 /// What something said that a host ran for us, or connected us to.
@@ -190,9 +187,6 @@ async fn perform(link: &Arc<Link>, attempt: Attempt<'_>, until: Instant) -> Atte
                 AttemptOutcome::accepted(format!("it listened on {path} for us"))
             }
             Err(e) => denied(link, &e),
-        },
-        Attempt::Tun => AttemptOutcome::Impossible {
-            why: "this client opens no tunnel channels; judge PermitTunnel and DisableForwarding in `sshd -T -C`",
         },
         in_session => session(link, in_session, until).await,
     }

@@ -40,9 +40,10 @@ pub enum Attack {
     RemoteSocket,
     /// `auth-agent-req@openssh.com`.
     Agent,
-    /// `x11-req` whose cookie carries xauth commands (CVE-2016-3115).
+    /// `x11-req` with a cookie such as every client sends: one that sshd finds fault with would be
+    /// refused for its form, and say nothing of the forwarding.
     X11,
-    /// `tun@openssh.com`.
+    /// `tun@openssh.com`: not carried out, but read from sshd's settings.
     Tun,
     /// Authentication by `none`, `password` and `keyboard-interactive`.
     Password,
@@ -118,7 +119,7 @@ impl Attack {
             Self::LocalSocket => "every Unix socket that the login can open",
             Self::RemoteSocket => "a socket file on the host that answers from outside",
             Self::Agent => "the agent of whoever holds the key, for root on the host",
-            Self::X11 => "xauth run with text of the attacker's",
+            Self::X11 => "a display of the attacker's on the host, and xauth run before the shim",
             Self::Tun => "a network interface into the host's networks",
             Self::Password => "a way in without the listed keys",
             Self::PlantedShell | Self::PlantedRc | Self::PlantedEnvironment => {
@@ -165,9 +166,6 @@ impl Attack {
 
     /// The socket for [`Attack::LocalSocket`]: there on every host with systemd, and open to all.
     pub const SYSTEM_SOCKET: &'static str = "/run/systemd/journal/stdout";
-
-    /// The cookie for [`Attack::X11`]: a line feed and an xauth command.
-    pub const COOKIE: &'static str = "00\nsource /etc/hostname\n";
 }
 
 impl fmt::Display for Attack {

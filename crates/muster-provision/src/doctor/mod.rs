@@ -15,7 +15,7 @@ pub mod siege;
 mod sshd;
 mod sudo;
 
-pub use evidence::{Evidence, Subject};
+pub use evidence::{Evidence, Login, Subject};
 
 use crate::facts::BadAnswer;
 use crate::shell::{HostShell, ShellError};

@@ -5,17 +5,18 @@
 //! host if the doctor dies, and by the next doctor if even that did not happen.
 
 use super::attack::{Answer, Attack, Attacker, Canary, Observation, judge};
-use super::{Check, check, unknown};
+use super::evidence::Login;
+use super::{Check, Finding, PROVISION, Verdict, check, fail, pass, unknown, warn};
 use crate::sh::{LIB, quote};
 use crate::shell::HostShell;
 use crate::spec::AccountName;
 
-/// Every attempt, in the order of the report. `word` is a fresh random word of letters and digits.
-/// Without a shell the planted ones are left out.
+/// Every attempt, in the order of the report. `word` is a fresh random word of letters and digits;
+/// `login` is what sshd makes of the login. Without a shell the planted ones are left out.
 pub async fn siege<S: HostShell + Sync, A: Attacker + Sync>(
     shell: Option<&S>,
     attacker: &A,
-    account: &AccountName,
+    (account, login): (&AccountName, &Login),
     canary: &Canary,
     word: &str,
     watch: &mut (dyn FnMut(Attack) + Send),
@@ -23,7 +24,12 @@ pub async fn siege<S: HostShell + Sync, A: Attacker + Sync>(
     let mut out = Vec::new();
     for attack in Attack::DIRECT {
         watch(attack);
-        out.push(judge(attack, canary, &attacker.attempt(attack, canary).await));
+        if attack == Attack::Tun {
+            out.push(check(attack.id(), attack.why(), tunnel(login)));
+            continue;
+        }
+        let judged = judge(attack, canary, &attacker.attempt(attack, canary).await);
+        out.push(if attack == Attack::X11 { x11(judged, login) } else { judged });
     }
     if let Some(shell) = shell {
         // sshd leaves the file where the attempt came through.
@@ -34,6 +40,32 @@ pub async fn siege<S: HostShell + Sync, A: Attacker + Sync>(
         }
     }
     out
+}
+
+/// No attempt is made: SSH libraries open no tunnel channels, and OpenSSH's client must be root on
+/// this side to make a device first. sshd decides by `PermitTunnel` alone (serverloop.c); tried on
+/// 9.2p1, `DisableForwarding` does not keep it from opening the device.
+fn tunnel(login: &Login) -> Finding {
+    match login.keyword("permittunnel") {
+        None => unknown(
+            "not tried, and sshd -T does not say",
+            "run `sshd -T -C user=LOGIN,host=h,addr=A` on the host and look",
+        ),
+        Some("no") => pass("read, not attacked: permittunnel no"),
+        Some(other) => fail(
+            format!("read, not attacked: permittunnel {other}, which DisableForwarding does not take back"),
+            PROVISION,
+        ),
+    }
+}
+
+/// sshd refuses X11 also where it finds no xauth (session.c): that is no refusal of the forwarding.
+fn x11(judged: Check, login: &Login) -> Check {
+    if judged.verdict != Verdict::Pass || login.keyword("x11forwarding") != Some("yes") {
+        return judged;
+    }
+    let found = format!("{}; but x11forwarding is yes, and it may be for want of xauth alone", judged.found);
+    check(judged.id, judged.why, warn(found, PROVISION))
 }
 
 fn script(account: &AccountName, word: &str, call: &str) -> String {
@@ -99,7 +131,26 @@ fn verdict(attack: Attack, seen: Observation, ran: bool) -> Observation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Verdict;
+
+    #[test]
+    fn a_tunnel_is_judged_by_what_sshd_says_and_an_x11_refusal_too() {
+        let login = |k: &str, v: &str| Login { sshd: vec![(k.into(), v.into())], ..Login::default() };
+        for (value, verdict) in [
+            ("no", Verdict::Pass),
+            ("yes", Verdict::Fail),
+            ("point-to-point", Verdict::Fail),
+            ("ethernet", Verdict::Fail),
+        ] {
+            assert_eq!(tunnel(&login("permittunnel", value)).0, verdict, "{value}");
+        }
+        assert_eq!(tunnel(&login("disableforwarding", "yes")).0, Verdict::Unknown);
+        let of = |seen: Observation, value: &str| {
+            x11(judge(Attack::X11, &Canary::new(7), &seen), &login("x11forwarding", value)).verdict
+        };
+        assert_eq!(of(Observation::refused("x"), "no"), Verdict::Pass);
+        assert_eq!(of(Observation::refused("x"), "yes"), Verdict::Warn);
+        assert_eq!(of(Observation::accepted("x"), "no"), Verdict::Fail);
+    }
 
     #[test]
     fn a_planted_file_passes_only_when_a_login_happened_and_it_did_not_run() {

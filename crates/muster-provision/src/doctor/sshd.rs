@@ -130,22 +130,30 @@ fn forwarding(l: &Login) -> Finding {
     if let Some(f) = none(l) {
         return f;
     }
-    let off = |k: &str| l.keyword(k) == Some("no");
-    let each = [
-        "allowtcpforwarding",
-        "allowagentforwarding",
-        "allowstreamlocalforwarding",
-        "x11forwarding",
-        "permittunnel",
-    ];
-    let open: Vec<&str> = each.into_iter().filter(|k| !off(k)).collect();
-    if l.keyword("disableforwarding") == Some("yes") {
-        pass("disableforwarding yes")
-    } else if open.is_empty() {
-        // sshd before 7.4 does not know DisableForwarding.
-        pass("every kind of forwarding is off")
-    } else {
-        fail(format!("disableforwarding is not yes, and on: {}", open.join(", ")), PROVISION)
+    // DisableForwarding never reaches tunnels, and agents and X11 not before 10.0 without its
+    // distribution's repair (CVE-2025-32728). sshd before 7.4 does not know it.
+    let disabled = l.keyword("disableforwarding") == Some("yes");
+    let reached = ["allowtcpforwarding", "allowstreamlocalforwarding"];
+    let others = ["allowagentforwarding", "x11forwarding", "permittunnel"];
+    let open: Vec<&str> = reached
+        .into_iter()
+        .filter(|_| !disabled)
+        .chain(others)
+        .filter(|k| l.keyword(k) != Some("no"))
+        .collect();
+    match (disabled, open.is_empty()) {
+        (true, true) => pass("disableforwarding yes, and agents, X11 and tunnels are off"),
+        (false, true) => pass("every kind of forwarding is off"),
+        (true, false) => {
+            let open = open.join(", ");
+            fail(
+                format!("disableforwarding is yes and does not reach everywhere what is on: {open}"),
+                PROVISION,
+            )
+        }
+        (false, false) => {
+            fail(format!("disableforwarding is not yes, and on: {}", open.join(", ")), PROVISION)
+        }
     }
 }
 

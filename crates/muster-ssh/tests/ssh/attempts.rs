@@ -26,7 +26,14 @@ fn socket(sshd: &Sshd) -> (std::os::unix::net::UnixListener, String) {
 #[tokio::test]
 async fn an_open_login_accepts_everything() {
     require_sshd_or_skip!();
-    let config = ["AcceptEnv *", "X11Forwarding yes", "PermitTunnel yes", "GatewayPorts no"];
+    // sshd only looks whether xauth is there before it agrees.
+    let config = [
+        "AcceptEnv *",
+        "X11Forwarding yes",
+        "XAuthLocation /bin/true",
+        "PermitTunnel yes",
+        "GatewayPorts no",
+    ];
     let sshd = Sshd::start_with(Setup { config: config.map(str::to_owned).to_vec(), ..Setup::default() });
     let (_listener, path) = socket(&sshd);
     let new = sshd.dir().join("new").display().to_string();
@@ -53,13 +60,13 @@ async fn an_open_login_accepts_everything() {
         Attempt::TcpipForward { address: "127.0.0.1", port: 0 },
         Attempt::StreamlocalForward { path: &new },
         Attempt::AgentForward,
+        Attempt::X11,
         Attempt::Env { name: "BASH_ENV", value: "/tmp/x" },
     ] {
         let outcome = connection.attempt(attempt).await;
         assert!(matches!(outcome, AttemptOutcome::Accepted { .. }), "{attempt:?}: {outcome:?}");
     }
     assert!(connection.attempt(Attempt::Subsystem { name: "no-such", stdin: b"" }).await.is_refused());
-    assert!(matches!(connection.attempt(Attempt::Tun).await, AttemptOutcome::Impossible { .. }));
     assert!(connection.is_alive());
 }
 
@@ -106,6 +113,16 @@ async fn a_pinned_login_refuses_and_runs_only_what_is_forced() {
     }
     assert!(connection.is_alive(), "refusals do not end a connection");
     assert_eq!(connection.unasked_channels(), 0);
+}
+
+/// Why the doctor does not take each refusal of X11 for a refusal of the forwarding.
+#[tokio::test]
+async fn x11_is_refused_for_want_of_xauth_too() {
+    require_sshd_or_skip!();
+    let config = ["X11Forwarding yes", "XAuthLocation /nonexistent/xauth"];
+    let sshd = Sshd::start_with(Setup { config: config.map(str::to_owned).to_vec(), ..Setup::default() });
+    let connection = open(&sshd).await;
+    assert!(connection.attempt(Attempt::X11).await.is_refused());
 }
 
 #[tokio::test]

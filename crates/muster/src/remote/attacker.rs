@@ -152,7 +152,7 @@ impl Attacker for Thief {
             Attack::RemoteSocket => self.one(Attempt::StreamlocalForward { path: Attack::SOCKET }).await,
             Attack::Agent => self.one(Attempt::AgentForward).await,
             Attack::X11 => self.one(Attempt::X11).await,
-            Attack::Tun => self.one(Attempt::Tun).await,
+            Attack::Tun => Observation::fault("it is read from sshd's settings"),
             Attack::Password => self.password().await,
             Attack::PlantedKeys => self.stranger_login().await,
             Attack::PlantedShell | Attack::PlantedRc | Attack::PlantedEnvironment => {

@@ -211,7 +211,9 @@ impl Patient {
             let word = admin::word().map_err(bad)?;
             let mut watch = |attack: doctor::attack::Attack| reporter.stage(format!("{attack}"));
             let canary = Canary::new(seed);
-            checks.extend(siege(Some(&self.shell), thief, &account, &canary, &word, &mut watch).await);
+            let login = evidence.login(&account);
+            let whom = (&account, &login);
+            checks.extend(siege(Some(&self.shell), thief, whom, &canary, &word, &mut watch).await);
         }
         Ok((checks, Box::new(evidence)))
     }
