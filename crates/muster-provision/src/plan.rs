@@ -392,7 +392,7 @@ fn doors(spec: &HostSpec) -> Vec<Step> {
         dir("sshd-dir", "make sshd's drop-in folder", "/etc/ssh/sshd_config.d", 0o755, Folder::Shared),
         Step::new(
             "sshd",
-            "pin the login to the shim in sshd: no pty, no forwarding, a lost peer noticed in 15 seconds",
+            "pin the login to the shim in sshd: no pty, no forwarding, a lost peer noticed in 12 to 24 seconds",
             adaptive(files::SSHD_DROP_IN, 0o644, Tool::Sshd, sshd),
         ),
         Step::new(

@@ -140,7 +140,7 @@ fn s12_the_login_can_write_nothing_that_sshd_reads() {
 }
 
 #[test]
-fn m11_sshd_notices_a_cut_link_in_about_fifteen_seconds() {
+fn m11_the_keepalive_of_decision_0002_is_written() {
     if !sandbox::available() {
         return;
     }

@@ -98,7 +98,8 @@ fn client_killed_mid_script_ends_the_whole_tree_within_two_seconds() -> Result<(
         client.kill()?;
         client.wait()?;
         let took = gone(&host, ALL_OF_IT, Duration::from_secs(10))?;
-        assert!(took < 2.5, "{layout:?}: {took} s (TERM, one second, KILL)");
+        // TERM, one second, KILL; the half second is for the client's own end and for looking.
+        assert!(took < 2.5, "{layout:?}: {took} s");
         let end = last_end(&host)?;
         assert_eq!(
             (&end["verdict"], &end["phase"]),
@@ -125,7 +126,8 @@ fn m11_silent_link_cut_ends_the_run_whether_it_prints_or_not() -> Result<()> {
         host.node.restore_link()?;
         client.kill()?;
         client.wait()?;
-        assert!((5.0..35.0).contains(&took), "{pattern}: {took} s");
+        // The shim counts 15 s without an answer from the first packet that gets none; sshd alone would take up to 24 s.
+        assert!((12.0..24.0).contains(&took), "{pattern}: {took} s");
         assert_eq!(last_end(&host)?["verdict"], "peer-gone", "{pattern}");
     }
     Ok(())
