@@ -153,8 +153,22 @@ fn form(b: &mut Builder<'_>) {
         let input = b.changed("phase: join\n", line);
         b.add(name, input, code, reason, "");
     }
-    let other = b.changed("phase: join\n", "phase: leave\n");
-    b.add("phase is not signed on envelope 1", other, 0, "", RAN);
+    for (name, line) in [
+        ("phase is not signed on envelope 1: install", "phase: install\n"),
+        ("phase is not signed on envelope 1: leave", "phase: leave\n"),
+        ("phase is not signed on envelope 1: uninstall", "phase: uninstall\n"),
+    ] {
+        let input = b.changed("phase: join\n", line);
+        b.add(name, input, 0, "", RAN);
+    }
+    for (name, from, to, code, reason) in [
+        ("NUL behind the version", "kpssh-envelope: 1\n", "kpssh-envelope: 1\0\n", 4, "[version]"),
+        ("NUL in the phase", "phase: join\n", "phase: jo\0in\n", 5, "[phase-unknown]"),
+    ] {
+        let input = b.changed(from, to);
+        b.add(name, input, code, reason, "");
+        b.but_shell(0, "the shell drops the NUL and reads what is left");
+    }
     let crlf = String::from_utf8_lossy(&plain).replace('\n', "\r\n").into_bytes();
     b.add("every line with CR", crlf, 4, "[version]", "");
     let mut more = b"\nhello\nx-new: y\n\n".to_vec();
@@ -283,6 +297,20 @@ fn order(b: &mut Builder<'_>) {
     let unpadded = with(Some(&sig), Some(body.trim_end_matches('=')), None);
     assert!(body.ends_with('='), "the script's length makes padding");
     b.add("base64 without its padding", unpadded, 4, "[base64]", "");
+    // The last letter carries bits that no byte has.
+    let last = body.trim_end_matches('=').len() - 1;
+    let stray = char::from(body.as_bytes()[last] + 1);
+    let stray = format!("{}{stray}{}", &body[..last], &body[last + 1..]);
+    b.add("base64 with stray bits", with(Some(&sig), Some(&stray), None), 4, "[base64]", "");
+    b.but_shell(0, "base64(1) drops the bits, so that one script has several spellings");
+    b.add(
+        "base64 with a second text behind the padding",
+        with(Some(&sig), Some(&format!("{body}{}", b64(b"more"))), None),
+        4,
+        "[base64]",
+        "",
+    );
+    b.but_shell(2, "base64(1) reads on; the signature then fails");
     b.add(
         "base64 with a blank in it",
         with(Some(&sig), Some(&body.replacen('c', "c ", 1)), None),

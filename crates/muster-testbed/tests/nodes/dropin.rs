@@ -145,3 +145,41 @@ fn a_signed_script_runs_as_root_and_a_changed_byte_runs_nothing() -> Result<()> 
     let host = Host::provision(&bed, "a", &Options::new(Name::Kpssh, &binaries()?.shim))?;
     signed_script_runs_and_a_changed_byte_does_not(&bed, &host)
 }
+
+/// What stands around the table: the probe's words, what cannot be trusted, what sudo refuses, what the caller asks for.
+#[test]
+fn dropin_says_what_the_shell_shim_says_around_the_table() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("dropin-around")?;
+    let ours = Host::provision(&bed, "a", &Options::new(Name::Kpssh, &binaries()?.shim))?;
+    let shell = Host::provision(&bed, "b", &Options::new(Name::Kpssh, &baseline()))?;
+    let probe = b"kpssh-envelope: 1\nphase: probe\n";
+    let script = "#!/bin/bash\necho ran\n";
+    let words = |host: &Host| Ok::<_, anyhow::Error>(host.send(probe)?.stdout_text());
+    let said = words(&ours)?;
+    assert_eq!(said, words(&shell)?, "the probe of both, on machines alike");
+    let facts: Vec<&str> = said.lines().collect();
+    assert_eq!(facts.len(), 4, "{said}");
+    assert!(facts[..2].iter().all(|n| n.parse::<u64>().is_ok_and(|n| n > 0)), "{said}");
+    assert_eq!(facts[3], "inactive", "no kubelet here");
+    for host in [&ours, &shell] {
+        // VE20: the command that a caller asks for is never what runs.
+        let good = host.envelope_one("join", script, "")?;
+        for command in ["id > /tmp/asked", "/opt/kpssh/kpssh-shim --help", "-c id"] {
+            let out = host.send_asking(command, &good)?;
+            assert_eq!((out.code(), out.stdout_text().as_str()), (Some(0), "ran\n"), "{command}");
+        }
+        host.node.sh("[ ! -e /tmp/asked ]")?;
+        let trust = Name::Kpssh.allowed_signers();
+        host.node.sh(&format!("mv {trust} {trust}.away"))?;
+        let out = host.send(&good)?;
+        assert_eq!(out.code(), Some(2), "no trust root: {}", out.stderr_text());
+        assert!(out.stderr_text().contains("signature rejected"), "{}", out.stderr_text());
+        host.node.sh(&format!("mv {trust}.away {trust}"))?;
+        host.node.sh("mkdir /root/away; mv /etc/sudoers.d/* /root/away/")?;
+        let out = host.send(&good)?;
+        assert_eq!((out.code(), out.stdout_text().as_str()), (Some(1), ""), "sudo refuses");
+        assert!(out.stderr_text().contains("sudo"), "{}", out.stderr_text());
+    }
+    Ok(())
+}

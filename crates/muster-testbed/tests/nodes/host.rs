@@ -173,6 +173,11 @@ impl Host {
         self.ssh.run("ignored", envelope)
     }
 
+    /// As [`Host::send`], asking for a command of the caller's.
+    pub(crate) fn send_asking(&self, command: &str, envelope: &[u8]) -> Result<Output> {
+        self.ssh.run(command, envelope)
+    }
+
     /// Runs a bash script as the pool account itself, as a thief with a process of that account would.
     pub(crate) fn as_pool(&self, script: &str, stdin: &[u8]) -> Result<Output> {
         let argv = ["runuser", "-u", self.account, "--", "bash", "-c", script];
