@@ -122,6 +122,51 @@ fn m5_what_is_refused_moves_no_floor_and_what_runs_moves_it_before_it_ends() {
     });
 }
 
+/// The store that is begun by a run that fails is begun all the same.
+#[test]
+fn ve10_the_first_contact_records_the_floor_even_when_its_script_fails() {
+    world(|w| {
+        w.provisioned(POLICY);
+        assert_eq!(w.floor_of("p"), None);
+        assert_eq!(w.shim(MUSTER, &two("exit 1\n").epoch(4).bytes()).verdict(), (10, "script-failed"));
+        assert_eq!(w.floor_of("p"), Some(4));
+        refused(w, &two(RAN).epoch(3), 6, "epoch-floor");
+    });
+}
+
+#[test]
+fn ve11_a_floor_outlives_the_signer_that_raised_it() {
+    world(|w| {
+        w.provisioned(POLICY);
+        runs(w, &two(RAN).epoch(30));
+        // The signer's time runs out; another one, with an older intent, does not begin anew.
+        let k = keys();
+        let lines = format!(
+            "muster namespaces=\"muster-intent\",valid-before=\"20200101000000Z\" {}\n\
+             muster namespaces=\"muster-intent\" {}\n",
+            k.signer_line, k.second_line
+        );
+        w.put("/etc/muster/allowed_signers", &lines, 0o644);
+        refused(w, &two(RAN).epoch(31), 2, "key-expired");
+        refused(w, &two(RAN).epoch(29).signers(&[&k.second]), 6, "epoch-floor");
+        assert_eq!(w.floor_of("p"), Some(30));
+        runs(w, &two(RAN).epoch(30).signers(&[&k.second]));
+    });
+}
+
+#[test]
+fn ve13_a_run_whose_intent_expires_meanwhile_goes_on_to_its_end() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let ends = at(3);
+        let script = format!("while [ $(date +%s) -le {} ]; do sleep 0.2; done; echo after\n", ends.unix() + 1);
+        let intent = two(&script).epoch(1).with(|d| d.not_after = ends);
+        let out = w.shim(MUSTER, &intent.bytes());
+        assert_eq!((out.verdict(), out.stdout.as_str()), ((0, ""), "after\n"), "{out:?}");
+        refused(w, &intent, 6, "expired");
+    });
+}
+
 #[test]
 fn m5_the_floor_that_counts_is_the_one_under_the_lock() {
     world(|w| {
