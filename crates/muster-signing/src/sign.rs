@@ -1,10 +1,17 @@
 //! Making SSH signatures (`PROTOCOL.sshsig`).
 
+use crate::wire::Reader;
 use crate::{
     key::{KeyFault, RawSignature},
     sshsig::{self, HashAlg, SignerKey},
 };
-use ssh_key::{PrivateKey, private::KeypairData};
+use base64ct::{Base64, Encoding};
+use ssh_key::{
+    PrivateKey, PublicKey,
+    private::{EcdsaKeypair, EcdsaPrivateKey, KeypairData},
+    public::EcdsaPublicKey,
+};
+use zeroize::Zeroizing;
 
 /// Why a signature could not be made. Never holds key material.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,9 +80,8 @@ impl core::fmt::Debug for KeySigner {
 impl KeySigner {
     /// Reads `-----BEGIN OPENSSH PRIVATE KEY-----`.
     pub fn from_openssh(pem: &[u8]) -> Result<Self, SignFault> {
-        let key = PrivateKey::from_openssh(pem)
-            .map_err(|_| SignFault("the file is not an OpenSSH private key".to_owned()))?;
-        Self::from_key(key)
+        let key = PrivateKey::from_openssh(pem).ok().or_else(|| short_p256(pem));
+        Self::from_key(key.ok_or_else(|| SignFault("the file is not an OpenSSH private key".to_owned()))?)
     }
 
     /// Takes a key that was already read (and decrypted).
@@ -120,4 +126,43 @@ impl Signer for KeySigner {
         let signature = signature::Signer::try_sign(&self.key, data).map_err(failed)?;
         Vec::try_from(signature).map_err(|_| SignFault("the signature could not be written".to_owned()))
     }
+}
+
+/// An unencrypted P-256 key whose scalar fits into 31 bytes, as one in 512 does: `PROTOCOL.key`
+/// stores an mpint, which leaves leading zeros out, and the library takes no scalar under 32 bytes.
+fn short_p256(pem: &[u8]) -> Option<PrivateKey> {
+    const KIND: &str = "ecdsa-sha2-nistp256";
+    if pem.len() > 64 * 1024 {
+        return None;
+    }
+    let text = core::str::from_utf8(pem).ok()?.trim_start();
+    let (inner, _) = text
+        .strip_prefix("-----BEGIN OPENSSH PRIVATE KEY-----")?
+        .split_once("-----END OPENSSH PRIVATE KEY-----")?;
+    let mut base64 = Zeroizing::new(String::with_capacity(inner.len()));
+    base64.extend(inner.chars().filter(|c| !c.is_ascii_whitespace()));
+    let container = Zeroizing::new(Base64::decode_vec(&base64).ok()?);
+    let mut r = Reader::new(&container);
+    let plain = r.take(15).ok()? == b"openssh-key-v1\0"
+        && r.text().ok()? == "none"
+        && r.text().ok()? == "none"
+        && r.string().ok()?.is_empty()
+        && r.u32().ok()? == 1;
+    let public = PublicKey::from_bytes(r.string().ok()?).ok()?;
+    let mut body = Reader::new(r.string().ok()?);
+    let fits = plain
+        && r.is_empty()
+        && body.u32().ok()? == body.u32().ok()?
+        && body.text().ok()? == KIND
+        && body.text().ok()? == "nistp256";
+    let point = body.string().ok()?;
+    let scalar = body.positive_mpint().ok()?;
+    let mut bytes = Zeroizing::new([0u8; 32]);
+    bytes.get_mut(32_usize.checked_sub(scalar.len())?..)?.copy_from_slice(scalar);
+    let ours = p256::SecretKey::from_slice(bytes.as_slice()).ok()?.public_key();
+    let EcdsaPublicKey::NistP256(stated) = public.key_data().ecdsa()? else { return None };
+    let same = stated.as_bytes() == point && p256::PublicKey::from_sec1_bytes(point).ok()? == ours;
+    let private = EcdsaPrivateKey::from(*bytes);
+    let pair = EcdsaKeypair::NistP256 { public: *stated, private };
+    PrivateKey::new(KeypairData::Ecdsa(pair), "").ok().filter(|_| fits && same)
 }

@@ -134,6 +134,37 @@ fn ours_is_accepted_by_ssh_keygen() {
     assert!(sign::sign(MESSAGE, "", &signer).is_err());
 }
 
+/// `vectors/short-p256`: one key in 512 is stored with a scalar of fewer bytes than its curve's.
+#[test]
+fn a_p256_key_with_a_short_scalar_signs() {
+    let lab = Lab::new();
+    let pem = include_bytes!("vectors/short-p256");
+    std::fs::write(lab.path("short"), pem).unwrap();
+    std::fs::set_permissions(lab.path("short"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::write(lab.path("short.pub"), lab.keygen(&["-y", "-f", "short"]).stdout).unwrap();
+    assert!(ssh_key::PrivateKey::from_openssh(pem).is_err(), "the library takes it now: drop the reader");
+    let sig = sign::sign(MESSAGE, NAMESPACE, &lab.signer("short")).unwrap();
+    assert!(theirs(&lab, &plain(&format!("kpssh {}\n", lab.line("short")), sig.as_bytes())));
+    // Cut anywhere, or with another scalar, it is no key.
+    let text = String::from_utf8(pem.to_vec()).unwrap();
+    let inner: String = text.lines().filter(|l| !l.starts_with('-')).collect();
+    let bytes = support::unbase64(&inner);
+    let with = |bytes: &[u8]| {
+        let text = support::base64(bytes);
+        KeySigner::from_openssh(
+            format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{text}\n-----END OPENSSH PRIVATE KEY-----\n")
+                .as_bytes(),
+        )
+    };
+    assert!(with(&bytes).is_ok());
+    for at in [0, 14, 20, 40, 200, 260, 280] {
+        assert!(with(&bytes[..at]).is_err(), "{at}");
+        let mut other = bytes.clone();
+        other[at] ^= 1;
+        assert!(with(&other).is_err(), "{at}");
+    }
+}
+
 #[test]
 fn signing_refuses_keys_that_it_cannot_or_must_not_use() {
     let lab = Lab::new();

@@ -9,9 +9,11 @@ use crate::signer::{Named, file};
 use crate::terminal;
 use base64ct::{Base64, Encoding};
 use muster_signing::sshsig::{HashAlg, SignerKey};
+use muster_ssh::KeyFile;
 use std::io::{BufRead, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Longest message taken: it is held in memory.
 const MAX_MESSAGE: usize = 1 << 30;
@@ -169,8 +171,9 @@ fn public_blob(key: &Path) -> Option<Vec<u8>> {
         named.then(|| shown.blob().to_vec())
     };
     let from_private = |file: &Path| {
-        let bytes = files::read(file, MAX_KEY).ok()?;
-        ssh_key::PrivateKey::from_openssh(bytes).ok()?.public_key().to_bytes().ok()
+        let bytes = Zeroizing::new(files::read(file, MAX_KEY).ok()?);
+        let blob = KeyFile::public_half(&bytes).ok()?;
+        SignerKey::from_blob(&blob).ok().map(|_| blob)
     };
     let mut beside = key.as_os_str().to_owned();
     beside.push(".pub");

@@ -3,6 +3,25 @@
 use crate::profiles::Agent;
 use crate::run::{MUSTER, Place};
 
+/// One P-256 key in 512 is stored with a scalar of fewer bytes than its curve's, which SSH libraries refuse.
+#[test]
+fn a_p256_key_with_a_short_scalar_signs_everywhere() {
+    let p = Place::new();
+    p.write("short", include_bytes!("../../../muster-signing/tests/vectors/short-p256"));
+    p.sh("chmod 600 short; echo hello > m");
+    // Without the public file beside it: the public half is read from the private file.
+    let ran = p.muster("ssh-keygen -q -Y sign -f short -n ns m");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    p.sh("ssh-keygen -y -f short > short.pub; echo \"a@b $(cat short.pub)\" > as");
+    p.sh("ssh-keygen -q -Y verify -f as -I a@b -n ns -s m.sig < m");
+    p.fleet();
+    p.profile("demo");
+    let ran = p.muster("script sign demo --key short");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    p.sh("echo \"muster $(cat short.pub)\" > as; cd demo/signed; \
+          ssh-keygen -q -Y verify -f ../../as -I muster -n muster-intent -s join.1.sig < join.intent");
+}
+
 /// Calls that must end and print as the system's own does. Verdict lines on stderr are ours.
 const CALLS: &[&str] = &[
     "-Y verify -f as -I a@b -n ns -s m.sig",
