@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: what a release is made of, under `dist/`.
 //!
-//! The shim is static and runs on any Linux of its architecture; the CLI is linked to the glibc of
+//! The shim is static (with musl where the toolchain has that target, else with glibc) and runs on any
+//! Linux of its architecture; the CLI is linked to the glibc of
 //! the machine that builds it, so release builds belong on the oldest system that is supported.
 //! Both carry their dependency list (cargo auditable) and have an SBOM (CycloneDX) beside them.
 //! Times inside the packages come from `SOURCE_DATE_EPOCH`, else from the last commit, so that
@@ -61,7 +62,9 @@ pub(crate) fn run() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     for program in PROGRAMS {
-        let built = build(program, &auditable, &triple, &epoch)?;
+        let (triple, flags) =
+            if program.is_static { muster_testbed::shim_target()? } else { (triple.clone(), "") };
+        let built = build(program, &auditable, (&triple, flags), &epoch)?;
         let named = dist.join(format!("{}-{version}-{triple}", program.name));
         fs::copy(&built, &named)?;
         files.push(named);
@@ -89,15 +92,15 @@ fn source_date() -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-fn build(program: &Program, auditable: &Path, triple: &str, epoch: &str) -> Result<PathBuf> {
+fn build(program: &Program, auditable: &Path, (triple, flags): (&str, &str), epoch: &str) -> Result<PathBuf> {
     let target = root()?.join("target/dist");
     let mut c = Command::new(auditable);
     // Called by its own name, cargo-auditable wants the subcommand as cargo would pass it.
     c.current_dir(root()?).args(["auditable", "build", "--locked", "--package", program.name]);
     c.args(["--bin", program.name, "--profile", program.profile, "--target", triple, "--target-dir"]);
     c.arg(&target).env("SOURCE_DATE_EPOCH", epoch);
-    if program.is_static {
-        c.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    if !flags.is_empty() {
+        c.env("RUSTFLAGS", flags);
     }
     spawn(&mut c)?;
     Ok(target.join(triple).join(program.profile).join(program.name))

@@ -63,11 +63,28 @@ fn build() -> Result<Binaries> {
     Ok(all)
 }
 
-/// The shim as it ships: `--target` keeps the static flag away from build scripts.
+/// What the shim is built for: the triple, and the flags of the compiler. With musl where this toolchain has
+/// its target, else with glibc, static both ways.
+///
+/// musl asks the processor nothing when a program starts; glibc asks it some fifty times, and on a virtual
+/// machine every question is a trip to its host.
+pub fn shim_target() -> Result<(String, &'static str)> {
+    let ask = |arg: &str| -> Result<String> {
+        Ok(run(Command::new("rustc").arg(arg), b"", Duration::from_secs(60))?.check()?.stdout_text())
+    };
+    let version = ask("-vV")?;
+    let host = version.lines().find_map(|l| l.strip_prefix("host: ")).context("rustc -vV names no host")?;
+    let sysroot = ask("--print=sysroot")?;
+    let musl = host.replace("-linux-gnu", "-linux-musl");
+    if musl != host && Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).join("lib").is_dir() {
+        return Ok((musl, ""));
+    }
+    Ok((host.to_owned(), "-C target-feature=+crt-static"))
+}
+
+/// The shim as it ships: `--target` keeps its flags away from build scripts.
 pub(crate) fn static_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
-    let version = run(Command::new("rustc").arg("-vV"), b"", Duration::from_secs(60))?.check()?.stdout_text();
-    let triple =
-        version.lines().find_map(|l| l.strip_prefix("host: ")).context("rustc -vV names no host")?.to_owned();
+    let (triple, flags) = shim_target()?;
     let dir = target.join("static");
     let args = [
         "build",
@@ -80,7 +97,7 @@ pub(crate) fn static_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
         "--target",
         &triple,
     ];
-    cargo(workspace, &dir, &args, "-C target-feature=+crt-static")?;
+    cargo(workspace, &dir, &args, flags)?;
     Ok(dir.join(&triple).join("shim/muster-shim"))
 }
 

@@ -47,7 +47,7 @@ mod ssh;
 
 pub use accounts::Sudo;
 pub use bed::{NodeBuilder, Testbed};
-pub use binaries::{Binaries, binaries};
+pub use binaries::{Binaries, binaries, shim_target};
 pub use cgroup::Layout;
 pub use node::Node;
 pub use place::{collect_garbage, list, remove_all};
