@@ -39,9 +39,10 @@ pub(crate) fn run(wanted: &[String]) -> Result<()> {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
             println!("benchmark {name}");
             stopped()?;
+            let load = report::load();
             let section = part()?;
             println!("{}", section.body);
-            report::write(name, &section)?;
+            report::write(name, &section, &load)?;
         }
     }
     Ok(())

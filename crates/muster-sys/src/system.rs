@@ -65,6 +65,19 @@ pub fn processors() -> usize {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize).max(1)
 }
 
+/// Lets this process have so many files open, as far as its hard limit goes, and says how many it may have now. A limit that
+/// is higher already stays (getrlimit(2), RLIMIT_NOFILE).
+pub fn open_files(wanted: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let soft = now.current.unwrap_or(u64::MAX);
+    let new = wanted.min(now.maximum.unwrap_or(u64::MAX));
+    if soft >= new || setrlimit(Resource::Nofile, Rlimit { current: Some(new), ..now }).is_err() {
+        return soft;
+    }
+    new
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +85,16 @@ mod tests {
     #[test]
     fn randoms_differ() {
         assert_ne!(random_128().unwrap(), random_128().unwrap());
+    }
+
+    #[test]
+    fn the_limit_of_open_files_rises_and_never_falls() {
+        let before = open_files(0);
+        let more = open_files(before + 1);
+        // Where soft and hard limit are one there is no more to have.
+        assert!(more == before || more == before + 1, "{before} {more}");
+        assert_eq!(open_files(0), more);
+        assert_eq!(open_files(u64::MAX), open_files(0));
     }
 
     #[test]

@@ -159,7 +159,8 @@ fn ve13_a_run_whose_intent_expires_meanwhile_goes_on_to_its_end() {
     world(|w| {
         w.provisioned(POLICY);
         let ends = at(3);
-        let script = format!("while [ $(date +%s) -le {} ]; do sleep 0.2; done; echo after\n", ends.unix() + 1);
+        let script =
+            format!("while [ $(date +%s) -le {} ]; do sleep 0.2; done; echo after\n", ends.unix() + 1);
         let intent = two(&script).epoch(1).with(|d| d.not_after = ends);
         let out = w.shim(MUSTER, &intent.bytes());
         assert_eq!((out.verdict(), out.stdout.as_str()), ((0, ""), "after\n"), "{out:?}");

@@ -24,6 +24,17 @@ use tokio::task::JoinSet;
 /// Events that wait to be shown.
 const WAITING: usize = 8192;
 
+/// Open files of this process beside its connections, and for each host that is worked on: two logins, one of them opened anew
+/// while the old one is held, and a resolver or an agent that is asked.
+const FILES: u64 = 32;
+const FILES_OF_HOST: u64 = 4;
+
+/// How many hosts the open files are enough for. Without the limit, hosts would be called unreachable that are not.
+fn at_once(wanted: usize, files: u64) -> usize {
+    let enough = files.saturating_sub(FILES) / FILES_OF_HOST;
+    wanted.min(usize::try_from(enough).unwrap_or(usize::MAX)).max(1)
+}
+
 /// What happens on a host.
 #[derive(Debug)]
 pub enum Event {
@@ -159,8 +170,16 @@ impl Fleet {
             .enable_all()
             .build()
             .map_err(|e| Fault::new(Own::Fault, "cannot start the runtime").why(e.to_string()))?;
+        let wanted = parallel.clamp(1, names.len().max(1));
+        let files = muster_sys::system::open_files(FILES + FILES_OF_HOST * wanted as u64);
+        let parallel = at_once(wanted, files);
+        if parallel < wanted {
+            printer.warn(&format!(
+                "only {parallel} hosts at a time: this process may have {files} files open; `ulimit -n` lets it have more"
+            ));
+        }
         let mut view = View::new(title, names, printer);
-        let slots = runtime.block_on(self.drive(names.len(), parallel.max(1), &mut view, make));
+        let slots = runtime.block_on(self.drive(names.len(), parallel, &mut view, make));
         view.end();
         let lost = self.lost.load(Ordering::Relaxed);
         if lost > 0 {
@@ -265,5 +284,19 @@ async fn one(signal: &mut Option<tokio::signal::unix::Signal>) {
     };
     if heard.is_none() {
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_open_files_mean_few_hosts_at_a_time() {
+        for (wanted, files, parallel) in
+            [(16, 1024, 16), (50, 132, 25), (50, 20, 1), (1024, u64::MAX, 1024), (1, 0, 1)]
+        {
+            assert_eq!(at_once(wanted, files), parallel, "{wanted} {files}");
+        }
     }
 }
