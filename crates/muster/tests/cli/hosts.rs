@@ -112,11 +112,14 @@ fn cl1_every_end_of_a_run_has_its_exit_code() {
         assert_eq!((b.sent(), &row["sent"]), (1, &serde_json::json!(1)), "{answer}: nothing is sent twice");
         assert_eq!(row["exit"], code);
     }
-    b.answer("exit 7", PROBE);
+    b.answer("echo 'muster-shim: refused [busy]: x' >&2; exit 7", PROBE);
     let ran = b.join("--timeout 4s");
     assert_eq!((ran.code, row(&ran)["result"].as_str().unwrap()), (7, "busy"), "{}", ran.out);
     assert!(b.sent() >= 2, "a busy host is tried again");
-    b.answer("[ -e once ] || { touch once; exit 7; }; exit 0", PROBE);
+    b.answer(
+        "[ -e once ] || { touch once; echo 'muster-shim: refused [busy]: x' >&2; exit 7; }; exit 0",
+        PROBE,
+    );
     let ran = b.join("");
     assert_eq!((ran.code, row(&ran)["sent"].as_u64().unwrap()), (0, 2), "{}", ran.out);
 }
