@@ -37,9 +37,7 @@ fn provisioned() -> (Sandbox, HostSpec) {
 
 #[test]
 fn m3_s8_a_floor_is_lowered_by_root_alone_and_written_down_first() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let (s, _) = provisioned();
     let shell = Shell::over_ssh(&s);
     let profile = ProfileName::new("tls-bootstrap").unwrap();
@@ -89,9 +87,7 @@ fn m3_s8_a_floor_is_lowered_by_root_alone_and_written_down_first() {
 
 #[test]
 fn a_controller_key_is_changed_without_a_moment_without_one() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let (s, _) = provisioned();
     s.ok(&format!("ssh-keygen -q -t ed25519 -N '' -C new -f {0}/out/new; ssh-keygen -q -t ed25519 -N '' -f {0}/out/other", s.dir.path().display()));
     let shell = Shell::direct(&s);
@@ -132,9 +128,7 @@ fn a_controller_key_is_changed_without_a_moment_without_one() {
 
 #[test]
 fn m10_lines_that_the_hosts_tool_does_not_know_are_left_out_and_no_others() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let adapt = |tool: &str, template: &str| {
         let out = s.sh(&with_lib(&format!("m_adapt {tool} <<'E'\n{template}E\n")));
@@ -170,9 +164,7 @@ fn m10_lines_that_the_hosts_tool_does_not_know_are_left_out_and_no_others() {
 
 #[test]
 fn an_sshd_that_knows_no_include_gets_the_block_itself() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     // An sshd before 8.2, as far as its reading of Include goes.
     s.ok("mv /usr/sbin/sshd /usr/sbin/sshd.real; printf '%s\\n' '#!/bin/sh' 'f=/etc/ssh/sshd_config; p=; for a in \"$@\"; do [ \"$p\" = -f ] && f=$a; p=$a; done' \

@@ -70,9 +70,7 @@ fn expected(line: &str) -> bool {
 
 #[test]
 fn a_provisioned_host_passes_every_check_and_says_what_it_found() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let (s, spec) = provisioned();
     let before = s.snapshot_strict();
     let report = examine(&s, &known(&spec));
@@ -164,9 +162,7 @@ const SABOTAGE: &[(&str, &str)] = &[
 
 #[test]
 fn every_kind_of_damage_is_noticed_by_its_check() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let (s, spec) = provisioned();
     let known = known(&spec);
     s.ok("mkdir -p /root/keep; cp -a /etc /root/keep/; cp -a /var/lib/muster /root/keep/; cp -a /usr/bin/muster-shim /root/keep/");
@@ -196,9 +192,7 @@ fn every_kind_of_damage_is_noticed_by_its_check() {
 
 #[test]
 fn m6_envelope_one_fails_verified_trust_in_its_words() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let (s, spec) = provisioned();
     s.ok("sed -i 's/envelope-1 = false/envelope-1 = true/' /etc/muster/shim.toml");
     let report = examine(&s, &known(&spec));
@@ -214,9 +208,7 @@ fn m6_envelope_one_fails_verified_trust_in_its_words() {
 
 #[test]
 fn s11_hosts_that_share_a_name_or_a_key_are_told() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let (s, _) = provisioned();
     let one = block_on(doctor::gather(&Shell::direct(&s), &subject())).unwrap();
     let mut two = one.clone();
@@ -313,9 +305,7 @@ fn besiege(s: &Sandbox, user: &'static str, key: &'static str) -> BTreeMap<&'sta
 
 #[test]
 fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let (s, _) = provisioned();
     let dir = s.dir.path().display().to_string();
     s.ok(&format!("ssh-keygen -q -t ed25519 -N '' -f {dir}/out/stranger"));

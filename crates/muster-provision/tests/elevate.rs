@@ -50,9 +50,7 @@ fn sudoers(s: &Sandbox, text: &str) {
 
 #[test]
 fn every_way_to_root_leaves_the_script_its_own_input() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     sudoers(&s, "admin ALL=(ALL) NOPASSWD: ALL");
     expect_root(&s, &Elevation::NoPassword, "NOPASSWD, none given");
@@ -85,9 +83,7 @@ fn every_way_to_root_leaves_the_script_its_own_input() {
 
 #[test]
 fn a_wrong_password_costs_one_try_and_feeds_nothing_to_sudo() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     // Everything that PAM is asked to check is written down.
     s.ok("touch /run/pam-saw; chmod 666 /run/pam-saw; printf '#!/bin/sh\\ncat >>/run/pam-saw; echo >>/run/pam-saw\\n' >/usr/local/bin/saw; chmod 755 /usr/local/bin/saw; \
@@ -106,9 +102,7 @@ fn a_wrong_password_costs_one_try_and_feeds_nothing_to_sudo() {
 
 #[test]
 fn sudo_that_logs_input_does_not_get_the_password() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     for rule in [
         "admin ALL=(ALL) NOPASSWD: ALL",
@@ -133,9 +127,7 @@ fn sudo_that_logs_input_does_not_get_the_password() {
 
 #[test]
 fn refusals_of_sudo_are_told_apart() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let refused = |how: &Elevation| match run(&s, how, "id", b"").result {
         Err(ShellError::Elevate(e)) => e,
@@ -157,9 +149,7 @@ fn refusals_of_sudo_are_told_apart() {
 
 #[test]
 fn a_lost_connection_is_not_an_outcome() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     sudoers(&s, "admin ALL=(ALL) NOPASSWD: ALL");
     let ran = run(&s, &Elevation::NoPassword, "echo half; kill -KILL $PPID $$", b"");

@@ -251,21 +251,9 @@ fn feed(argv: &[&str], text: &str) -> (bool, String) {
     )
 }
 
-/// Whether a tool is here; a missing one is told, and under CI it is a failure.
-fn tool(path: &str) -> bool {
-    let there = std::path::Path::new(path).exists();
-    assert!(there || std::env::var_os("CI").is_none(), "under CI {path} must be here");
-    if !there {
-        eprintln!("skipped: {path} is not here");
-    }
-    there
-}
-
 #[test]
 fn visudo_takes_the_sudoers_file() {
-    if !tool("/usr/sbin/visudo") {
-        return;
-    }
+    muster_needs::require!(muster_needs::tool("/usr/sbin/visudo", "sudo"));
     for drop_in in [true, false] {
         let (ok, said) = feed(
             &["/usr/sbin/visudo", "-csf", "-"],
@@ -318,21 +306,19 @@ fn the_cloud_config_is_yaml_and_carries_the_script_byte_for_byte() {
     assert!(config.runcmd[0].last().unwrap().contains(&f.path));
 }
 
-fn ansible_playbook() -> Option<String> {
+fn ansible_playbook() -> Result<String, String> {
     let named = std::env::var("MUSTER_ANSIBLE_PLAYBOOK").ok();
     let usual = ["/usr/bin/ansible-playbook".into(), "/usr/local/bin/ansible-playbook".into()];
     let found = named.into_iter().chain(usual).find(|p| std::path::Path::new(p).exists());
-    if found.is_none() {
-        sandbox::skipped(
-            "no ansible-playbook here (package ansible-core, or set MUSTER_ANSIBLE_PLAYBOOK to one of a venv)",
-        );
-    }
-    found
+    found.ok_or(
+        "no ansible-playbook here (package ansible-core, or set MUSTER_ANSIBLE_PLAYBOOK to one of a venv)"
+            .into(),
+    )
 }
 
 #[test]
 fn ansible_takes_the_playbook() {
-    let Some(tool) = ansible_playbook() else { return };
+    let tool = muster_needs::require!(ansible_playbook());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("play.yml");
     for spec in [plain(), full()] {
@@ -368,9 +354,7 @@ fn logins(s: &Sandbox) -> Logins<'_> {
 
 #[test]
 fn the_script_provisions_again_and_again_and_undoes_itself() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let spec = live(&s);
     let script = s.dir.path().join("out/provision.sh");
@@ -411,10 +395,8 @@ fn the_script_provisions_again_and_again_and_undoes_itself() {
 
 #[test]
 fn the_playbook_provisions_for_real_and_unprovision_undoes_it() {
-    let Some(tool) = ansible_playbook() else { return };
-    if !sandbox::available() {
-        return;
-    }
+    let tool = muster_needs::require!(ansible_playbook());
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let spec = live(&s);
     let play = s.dir.path().join("out/play.yml");

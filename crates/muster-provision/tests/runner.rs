@@ -81,9 +81,7 @@ fn assert_gone(s: &Sandbox, before: &str, case: &str) {
 
 #[test]
 fn a_fresh_host_is_provisioned_once_and_the_second_run_changes_nothing() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let before = s.snapshot();
     let spec = spec(&s);
@@ -112,9 +110,7 @@ fn a_fresh_host_is_provisioned_once_and_the_second_run_changes_nothing() {
 
 #[test]
 fn s12_the_login_can_write_nothing_that_sshd_reads() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     provision(&Shell::direct(&s), &spec(&s)).unwrap();
     assert_eq!(s.ok("getent passwd muster | cut -d: -f6,7"), "/var/lib/muster/home:/bin/sh\n");
@@ -141,9 +137,7 @@ fn s12_the_login_can_write_nothing_that_sshd_reads() {
 
 #[test]
 fn m11_the_keepalive_of_decision_0002_is_written() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     provision(&Shell::direct(&s), &spec(&s)).unwrap();
     let said = s.ok("/usr/sbin/sshd -T -C user=muster,host=h,addr=10.0.0.9");
@@ -152,9 +146,7 @@ fn m11_the_keepalive_of_decision_0002_is_written() {
 
 #[test]
 fn m8_sudoers_refuses_arguments() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     provision(&Shell::direct(&s), &spec(&s)).unwrap();
     let as_pool =
@@ -176,9 +168,7 @@ fn m8_sudoers_refuses_arguments() {
 
 #[test]
 fn m10_input_of_the_shim_is_not_logged_and_who_came_is_kept() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     s.ok("printf 'Defaults log_input, log_output, use_pty, requiretty, iolog_dir=/var/log/sudo-io\\n' >/etc/sudoers.d/00-all; chmod 440 /etc/sudoers.d/00-all; sed -i 's/^admin/Defaults:admin !requiretty\\nadmin/' /etc/sudoers.d/admin");
     let mut spec = spec(&s);
@@ -211,9 +201,7 @@ fn m10_input_of_the_shim_is_not_logged_and_who_came_is_kept() {
 
 /// Every call of a run, failing in every way: whatever was touched is as it was.
 fn inject(fault: Fault, at: impl IntoIterator<Item = u64>) {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     s.ok("install -D -m 4711 -o admin -g games /bin/true /usr/bin/muster-shim; install -D -o admin -m 600 /etc/hostname /etc/muster/shim.toml; mkdir -m 701 /var/lib/muster");
     let before = s.snapshot();
@@ -271,9 +259,7 @@ fn a_failure_in_any_call_leaves_the_host_as_it_was() {
 
 #[test]
 fn a_host_that_is_left_alone_puts_itself_back() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let spec = spec(&s);
     let calls = {
@@ -302,9 +288,7 @@ fn a_host_that_is_left_alone_puts_itself_back() {
 
 #[test]
 fn a_killed_run_is_gone_on_with_or_put_back_by_the_next() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     for resume in [true, false] {
         let s = Sandbox::start();
         let before = s.snapshot();
@@ -326,9 +310,7 @@ fn a_killed_run_is_gone_on_with_or_put_back_by_the_next() {
 
 #[test]
 fn a_login_that_is_not_proven_is_not_kept() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let before = s.snapshot();
     // The key may only come from elsewhere, so the pool login fails; then a prover without admin login.
@@ -346,9 +328,7 @@ fn a_login_that_is_not_proven_is_not_kept() {
 
 #[test]
 fn what_was_there_comes_back_with_owner_mode_and_kind() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     s.ok("mkdir -p /etc/kpssh /opt/kpssh; printf '#!/bin/sh\\n# the bash shim\\n' >/opt/kpssh/kpssh-shim; chmod 755 /opt/kpssh/kpssh-shim; chown admin /opt/kpssh; \
           useradd -m kpssh; echo 'kpssh ALL=(root) NOPASSWD: /opt/kpssh/kpssh-shim' >/etc/sudoers.d/kpssh; ln -s /etc/hostname /etc/sudoers.d/muster-shim; ln -s /nowhere /usr/bin/muster-shim");
@@ -382,9 +362,7 @@ fn what_was_there_comes_back_with_owner_mode_and_kind() {
 
 #[test]
 fn an_existing_trust_file_with_a_bad_line_stops_the_swap() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     s.ok("mkdir /etc/kpssh; printf '# fleet\\nkpssh bogus-option ssh-ed25519 AAAA\\n' >/etc/kpssh/allowed_signers");
     let before = s.snapshot();
@@ -402,9 +380,7 @@ fn an_existing_trust_file_with_a_bad_line_stops_the_swap() {
 
 #[test]
 fn an_sshd_that_does_not_read_the_folder_is_made_to() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     // A host-wide list shuts everybody else out; the login is let in for itself alone.
     s.ok("sed -i '/^Include/d' /etc/ssh/sshd_config; printf 'AllowUsers admin\\nMatch User nobody\\n    PermitTTY no\\n' >>/etc/ssh/sshd_config; kill -HUP $(cat /run/sshd.pid)");
@@ -419,9 +395,7 @@ fn an_sshd_that_does_not_read_the_folder_is_made_to() {
 
 #[test]
 fn an_account_that_is_not_ours_is_not_taken() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     s.ok("useradd -m muster");
     let before = s.snapshot();
@@ -436,9 +410,7 @@ fn an_account_that_is_not_ours_is_not_taken() {
 
 #[test]
 fn unprovision_waits_for_no_run_and_ends_no_run() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let shell = Shell::direct(&s);
     provision(&shell, &spec(&s)).unwrap();
@@ -457,9 +429,7 @@ fn unprovision_waits_for_no_run_and_ends_no_run() {
 
 #[test]
 fn drift_is_mended_and_the_floors_stay() {
-    if !sandbox::available() {
-        return;
-    }
+    muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     let shell = Shell::direct(&s);
     let before = s.snapshot();

@@ -143,10 +143,7 @@ mod tests {
 
     #[test]
     fn s4_a_file_that_the_account_does_not_own_or_cannot_read_is_refused() {
-        if me() != 0 {
-            eprintln!("skipped: needs root");
-            return;
-        }
+        muster_needs::require!(muster_needs::root());
         let n = name("root");
         fs::write(&n.0, "publickey ssh-ed25519 AAAA\n").unwrap();
         // Owned by root, readable by all: the account 65534 did not get it from sshd.

@@ -64,15 +64,6 @@ fn in_fork(body: fn()) {
     assert_eq!(said, b"k", "the forked test failed, see above");
 }
 
-fn root_or_skip() -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("CI").is_none(), "needs root, and CI is set");
-    eprintln!("skipped: needs root");
-    false
-}
-
 fn c(s: &str) -> CString {
     CString::new(s).unwrap()
 }
@@ -282,22 +273,18 @@ fn a_script_that_heeds_term_may_tidy_up_body() {
 
 #[test]
 fn t14_the_group_holds_the_run_and_its_kill_ends_it() {
-    if root_or_skip() {
-        alone(
-            "t14_the_group_holds_the_run_and_its_kill_ends_it",
-            t14_the_group_holds_the_run_and_its_kill_ends_it_body,
-        );
-    }
+    muster_needs::require!(muster_needs::root());
+    alone(
+        "t14_the_group_holds_the_run_and_its_kill_ends_it",
+        t14_the_group_holds_the_run_and_its_kill_ends_it_body,
+    );
 }
 
 fn t14_the_group_holds_the_run_and_its_kill_ends_it_body() {
     let name = "t14_the_group_holds_the_run_and_its_kill_ends_it";
     let m = mark(name);
-    let Ok(group) = Cgroup::make(&m) else {
-        assert!(std::env::var_os("CI").is_none(), "no v2 group can be made here, and CI is set");
-        eprintln!("skipped: no v2 group can be made here");
-        return;
-    };
+    let group =
+        muster_needs::require!(Cgroup::make(&m).map_err(|e| format!("no v2 group can be made here: {e:?}")));
     become_subreaper().unwrap();
     let child = child::spawn(&bash("(setsid sleep 60 &); sleep 60", &m), Some(&group)).unwrap();
     child.group().unwrap();
@@ -316,22 +303,18 @@ fn t14_the_group_holds_the_run_and_its_kill_ends_it_body() {
 
 #[test]
 fn a_group_that_cannot_be_entered_is_said_and_the_run_goes_on() {
-    if root_or_skip() {
-        alone(
-            "a_group_that_cannot_be_entered_is_said_and_the_run_goes_on",
-            a_group_that_cannot_be_entered_is_said_and_the_run_goes_on_body,
-        );
-    }
+    muster_needs::require!(muster_needs::root());
+    alone(
+        "a_group_that_cannot_be_entered_is_said_and_the_run_goes_on",
+        a_group_that_cannot_be_entered_is_said_and_the_run_goes_on_body,
+    );
 }
 
 fn a_group_that_cannot_be_entered_is_said_and_the_run_goes_on_body() {
     let name = "a_group_that_cannot_be_entered_is_said_and_the_run_goes_on";
     let m = mark(name);
-    let Ok(group) = Cgroup::make(&m) else {
-        assert!(std::env::var_os("CI").is_none(), "no v2 group can be made here, and CI is set");
-        eprintln!("skipped: no v2 group can be made here");
-        return;
-    };
+    let group =
+        muster_needs::require!(Cgroup::make(&m).map_err(|e| format!("no v2 group can be made here: {e:?}")));
     group.remove().unwrap();
     become_subreaper().unwrap();
     let child = child::spawn(&bash("exit 3", &m), Some(&group)).unwrap();

@@ -58,44 +58,15 @@ pub use rootfs::{Rootfs, RootfsSpec};
 pub use ssh::{KeyPair, Ssh};
 
 /// Skips the calling test, with the reason, where real nodes cannot run; with `CI` set the test fails instead.
-///
-/// The reason goes to stderr and, when `MUSTER_SKIP_LOG` names a file, is appended there, so that `cargo xtask test` can
-/// list what was skipped: the test harness shows the output of failed tests only.
 #[macro_export]
 macro_rules! require_root_or_skip {
     () => {
         if let Some(reason) = $crate::why_not() {
-            let test = std::thread::current().name().unwrap_or("?").to_owned();
-            $crate::skip(&test, &reason);
-            return $crate::Skipped::skipped();
+            $crate::needs::skip(&reason);
+            return $crate::needs::Skipped::skipped();
         }
     };
 }
 
-/// What a skipped test returns.
-pub trait Skipped {
-    /// Nothing went wrong.
-    fn skipped() -> Self;
-}
-
-impl Skipped for () {
-    fn skipped() -> Self {}
-}
-
-impl<E> Skipped for Result<(), E> {
-    fn skipped() -> Self {
-        Ok(())
-    }
-}
-
-/// Reports a test that cannot run here: a panic under CI, a line elsewhere.
-pub fn skip(test: &str, reason: &str) {
-    assert!(std::env::var_os("CI").is_none(), "{test} must run under CI, but cannot: {reason}");
-    eprintln!("skipped: {test}: {reason}");
-    if let Some(log) = std::env::var_os("MUSTER_SKIP_LOG") {
-        use std::io::Write as _;
-        if let Ok(mut f) = std::fs::OpenOptions::new().create(true).append(true).open(log) {
-            let _ = writeln!(f, "{test}: {reason}");
-        }
-    }
-}
+#[doc(hidden)]
+pub use muster_needs as needs;

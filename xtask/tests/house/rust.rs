@@ -154,6 +154,11 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
 
 /// The names of the functions that a test attribute stands on: `#[test]`, `#[tokio::test(…)]`.
 pub(crate) fn tests(source: &str) -> Vec<String> {
+    test_bodies(source).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Those functions, each with what is inside of its braces; comments and texts are blanked.
+pub(crate) fn test_bodies(source: &str) -> Vec<(String, String)> {
     let code = code(source);
     let mut out = Vec::new();
     for (at, _) in code.match_indices("fn ") {
@@ -166,9 +171,11 @@ pub(crate) fn tests(source: &str) -> Vec<String> {
             let path = attribute.split([']', '(']).next().unwrap_or_default().trim();
             path == "test" || path.ends_with("::test")
         });
-        if is_test {
-            let name = code[at + 3..].split(|c: char| !c.is_alphanumeric() && c != '_').next();
-            out.extend(name.map(str::to_owned));
+        let name = code[at + 3..].split(|c: char| !c.is_alphanumeric() && c != '_').next();
+        if let (true, Some(name), Some(open)) = (is_test, name, find(code.as_bytes(), at, b"{")) {
+            let close = braces(code.as_bytes(), open);
+            let body = code.get(open + 1..close - 1).unwrap_or_default();
+            out.push((name.to_owned(), body.to_owned()));
         }
     }
     out

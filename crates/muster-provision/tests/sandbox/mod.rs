@@ -24,9 +24,9 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// False, with the reason printed, where the sandbox cannot be; a failure under CI.
-pub(crate) fn available() -> bool {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
+/// What the sandbox needs; the reason where it cannot be.
+pub(crate) fn available() -> Result<(), String> {
+    muster_needs::root()?;
     let tools = ["sshd", "visudo", "sudo", "ssh-keygen", "unshare", "nsenter", "useradd"];
     let missing: Vec<&str> = tools
         .into_iter()
@@ -36,22 +36,7 @@ pub(crate) fn available() -> bool {
                 .any(|d| std::path::Path::new(&format!("{d}/{t}")).exists())
         })
         .collect();
-    if root && missing.is_empty() {
-        return true;
-    }
-    skipped(&if root { format!("not installed: {}", missing.join(", ")) } else { "root is needed".into() });
-    false
-}
-
-/// Reports the calling test as skipped, for `cargo xtask test` to list; under CI it fails instead.
-pub(crate) fn skipped(why: &str) {
-    assert!(std::env::var_os("CI").is_none(), "under CI this test must run: {why}");
-    let test = std::thread::current().name().unwrap_or("?").to_owned();
-    eprintln!("skipped: {test}: {why}");
-    if let Some(log) = std::env::var_os("MUSTER_SKIP_LOG") {
-        let mut f = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        writeln!(f, "{test}: {why}").unwrap();
-    }
+    if missing.is_empty() { Ok(()) } else { Err(format!("not installed: {}", missing.join(", "))) }
 }
 
 const SETUP: &str = r#"

@@ -39,18 +39,9 @@ fn as_pool(program: &str, args: &[&str], env: &[(&str, &str)], input: &[u8]) -> 
     collect(child)
 }
 
-fn has_sudo() -> bool {
-    let there = fs::metadata("/usr/bin/sudo").is_ok();
-    assert!(there || std::env::var_os("CI").is_none(), "needs sudo, and CI is set");
-    there
-}
-
 #[test]
 fn m8_the_pool_account_gets_root_for_the_shim_alone_and_brings_nothing() {
-    if !has_sudo() {
-        eprintln!("skipped: needs sudo");
-        return;
-    }
+    muster_needs::require!(muster_needs::tool("/usr/bin/sudo", "sudo"));
     world(|w| {
         w.provisioned(POLICY);
         installed(w);
@@ -92,10 +83,7 @@ fn m8_the_pool_account_gets_root_for_the_shim_alone_and_brings_nothing() {
 
 #[test]
 fn s4_the_logins_key_is_read_from_the_accounts_own_file_only() {
-    if !has_sudo() {
-        eprintln!("skipped: needs sudo");
-        return;
-    }
+    muster_needs::require!(muster_needs::tool("/usr/bin/sudo", "sudo"));
     world(|w| {
         w.provisioned(POLICY);
         installed(w);
@@ -118,10 +106,7 @@ fn s4_the_logins_key_is_read_from_the_accounts_own_file_only() {
 
 #[test]
 fn without_leave_from_sudo_it_is_sudos_own_1() {
-    if !has_sudo() {
-        eprintln!("skipped: needs sudo");
-        return;
-    }
+    muster_needs::require!(muster_needs::tool("/usr/bin/sudo", "sudo"));
     world(|w| {
         w.provisioned(POLICY);
         installed(w);

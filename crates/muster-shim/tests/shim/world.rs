@@ -70,11 +70,7 @@ pub(crate) fn keys() -> &'static Keys {
 
 /// Runs a test in a machine of its own. Without root it is skipped, or fails where CI is set.
 pub(crate) fn world(test: impl FnOnce(&World) + Send) {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none(), "needs root, and CI is set");
-        eprintln!("skipped: needs root for a mount namespace");
-        return;
-    }
+    muster_needs::require!(muster_needs::root());
     keys();
     let done = std::thread::scope(|s| {
         s.spawn(|| {
