@@ -6,15 +6,21 @@
 
 pub mod exit;
 pub mod floors;
+pub mod machine;
 pub mod name;
+pub mod operation;
 pub mod phase;
 pub mod reason;
 pub mod redact;
+pub mod role;
 pub mod time;
 pub mod variable;
 
 pub use exit::ShimExit;
+pub use machine::Machine;
 pub use name::{BadName, HostName, PoolName, ProfileName};
+pub use operation::Operation;
 pub use phase::Phase;
 pub use reason::Reason;
+pub use role::Role;
 pub use time::UtcTime;
