@@ -3,7 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The environment of a process that is read when searching it, at most.
 const ENVIRON_MAX: u64 = 8 << 20;
@@ -129,12 +133,144 @@ fn descendants_by_scan(root: i32) -> Vec<i32> {
     out
 }
 
-/// Processes other than this one whose environment had `name=value` when they were started.
-/// Needs the right to read them (root). A process may overwrite its own record of it.
+/// Looks for the processes whose environment had `name=value` when they were started. Needs the
+/// right to read them (root). A process may overwrite its own record of it.
+///
+/// Reading a process's environment waits for its memory, and a process can be made to let that wait
+/// for ever (a page that is served by userfaultfd(2) or FUSE). So it is read in a thread of its own,
+/// root's processes first, each for [`EACH`] at most and all stalled ones together for [`WHOLE`]; what did
+/// not answer is passed over from then on. A thread that waits for good ends with this process.
+#[derive(Debug)]
+pub struct Search {
+    wanted: Arc<[u8]>,
+    stalled: HashSet<i32>,
+    left: Duration,
+}
+
+/// How long one process is waited for.
+const EACH: Duration = Duration::from_millis(250);
+/// How long all those are waited for that do not answer.
+const WHOLE: Duration = Duration::from_secs(2);
+/// Between two looks at how far the reading came.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A list that a thread reads through, and how far it came.
+struct Reading {
+    list: Vec<i32>,
+    wanted: Arc<[u8]>,
+    done: AtomicUsize,
+    hits: Vec<AtomicBool>,
+    /// Nobody listens any more.
+    over: AtomicBool,
+}
+
+impl Search {
+    /// For `name=value`.
+    pub fn new(name: &str, value: &str) -> Self {
+        Self { wanted: format!("{name}={value}").into_bytes().into(), stalled: HashSet::new(), left: WHOLE }
+    }
+
+    /// Those that are there now, but for this process.
+    pub fn find(&mut self) -> Vec<i32> {
+        let me = crate::system::pid();
+        let (mut list, others): (Vec<i32>, Vec<i32>) = pids()
+            .into_iter()
+            .filter(|p| *p != me && !self.stalled.contains(p))
+            .partition(|p| fs::metadata(format!("/proc/{p}")).is_ok_and(|m| m.uid() == 0));
+        list.extend(others);
+        let mut found = Vec::new();
+        while !list.is_empty() && !self.left.is_zero() {
+            let read = Arc::new(Reading {
+                wanted: self.wanted.clone(),
+                done: AtomicUsize::new(0),
+                hits: list.iter().map(|_| AtomicBool::new(false)).collect(),
+                over: AtomicBool::new(false),
+                list,
+            });
+            if !thread::start(&read) {
+                // No thread to be had: read here, and wait for as long as it takes.
+                read.through();
+            }
+            let done = self.wait(&read);
+            read.over.store(true, Ordering::SeqCst);
+            let hit = read.list.iter().zip(&read.hits).filter(|(_, hit)| hit.load(Ordering::SeqCst));
+            found.extend(hit.map(|(p, _)| *p));
+            self.stalled.extend(read.list.get(done));
+            list = read.list.get(done + 1..).unwrap_or_default().to_vec();
+        }
+        found
+    }
+
+    /// Waits until all are read or one does not answer; how many were read.
+    fn wait(&mut self, read: &Reading) -> usize {
+        let (mut seen, mut since) = (0, crate::clock::since_boot());
+        loop {
+            let done = read.done.load(Ordering::SeqCst);
+            let now = crate::clock::since_boot();
+            if done == read.list.len() {
+                return done;
+            }
+            if done > seen {
+                (seen, since) = (done, now);
+            }
+            if now.saturating_sub(since) >= EACH {
+                self.left = self.left.saturating_sub(EACH);
+                return done;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Reading {
+    fn through(&self) {
+        for (p, hit) in self.list.iter().zip(&self.hits) {
+            if self.over.load(Ordering::SeqCst) {
+                return;
+            }
+            hit.store(has_variable(*p, &self.wanted), Ordering::SeqCst);
+            self.done.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A thread of the C library's. The standard library's would make the shim 25 kB larger, for names,
+/// results and guards that nobody asks for here.
+mod thread {
+    use super::Reading;
+    use std::ffi::c_void;
+    use std::sync::Arc;
+
+    extern "C" fn body(arg: *mut c_void) -> *mut c_void {
+        // SAFETY: `start` gave one count of this very value away, to this call alone.
+        #[allow(unsafe_code)]
+        let read = unsafe { Arc::from_raw(arg.cast::<Reading>().cast_const()) };
+        read.through();
+        std::ptr::null_mut()
+    }
+
+    /// Reads through it in a thread that nobody waits for; `false` when there is none to be had.
+    pub(super) fn start(read: &Arc<Reading>) -> bool {
+        let given = Arc::into_raw(read.clone());
+        // SAFETY: `body` is a function of the wanted form, the id is written to a live place, and the
+        // argument stays valid until `body` takes it over, or until it is taken back here.
+        #[allow(unsafe_code)]
+        unsafe {
+            let mut id: libc::pthread_t = std::mem::zeroed();
+            let none = std::ptr::null();
+            if libc::pthread_create(&mut id, none, body, given.cast_mut().cast()) != 0 {
+                drop(Arc::from_raw(given));
+                return false;
+            }
+            libc::pthread_detach(id);
+            true
+        }
+    }
+}
+
+/// [`Search`] once.
 pub fn with_environment(name: &str, value: &str) -> Vec<i32> {
-    let wanted = format!("{name}={value}");
-    let me = crate::system::pid();
-    pids().into_iter().filter(|&p| p != me && has_variable(p, wanted.as_bytes())).collect()
+    Search::new(name, value).find()
 }
 
 fn has_variable(pid: i32, wanted: &[u8]) -> bool {

@@ -147,7 +147,8 @@ impl Tree {
             }
         }
         let spared = own_line();
-        let swept = stop_then_kill(|| marked(mark, &spared));
+        let mut search = procfs::Search::new(mark.0, mark.1);
+        let swept = stop_then_kill(|| marked(&mut search, &spared));
         let survivors = if self.all_gone(group) { 0 } else { Self::living(group).len() };
         Ended { found, swept, survivors }
     }
@@ -208,10 +209,10 @@ fn own_line() -> HashSet<i32> {
     line
 }
 
-/// Processes that were started with the variable `mark`, and what those have started without it;
+/// Processes that were started with the variable that is searched for, and what those have started without it;
 /// none of `spared`, and nothing for being below one of those.
-fn marked((name, value): (&str, &str), spared: &HashSet<i32>) -> Vec<i32> {
-    let mut found = procfs::with_environment(name, value);
+fn marked(search: &mut procfs::Search, spared: &HashSet<i32>) -> Vec<i32> {
+    let mut found = search.find();
     found.retain(|p| !spared.contains(p));
     for p in found.clone() {
         found.extend(procfs::descendants(p));
@@ -227,12 +228,13 @@ fn marked((name, value): (&str, &str), spared: &HashSet<i32>) -> Vec<i32> {
 pub fn end_orphans(group: Option<&Cgroup>, mark: (&str, &str), limit: Duration) -> bool {
     let until = since_boot() + limit;
     let spared = own_line();
+    let mut search = procfs::Search::new(mark.0, mark.1);
     loop {
         if let Some(g) = group {
             g.kill();
         }
         let found = stop_then_kill(|| {
-            let mut all = marked(mark, &spared);
+            let mut all = marked(&mut search, &spared);
             all.extend(group.map(Cgroup::pids).unwrap_or_default().iter().filter(|p| !spared.contains(p)));
             all
         });

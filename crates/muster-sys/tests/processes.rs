@@ -497,3 +497,51 @@ fn s2_start_body() {
     assert!(before && standard_streams().iter().all(|s| rustix::io::fcntl_getfd(s).is_ok()));
     println!("s2-start-done");
 }
+
+#[test]
+fn m9_a_process_whose_environment_never_comes_holds_nobody_up() {
+    if root_or_skip() {
+        alone(
+            "m9_a_process_whose_environment_never_comes_holds_nobody_up",
+            m9_a_process_whose_environment_never_comes_holds_nobody_up_body,
+        );
+    }
+}
+
+fn m9_a_process_whose_environment_never_comes_holds_nobody_up_body() {
+    // SAFETY: a bare system call in a process of its own.
+    #[allow(unsafe_code, reason = "there is no safe call for it")]
+    let r = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+    assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
+    let t = tempfile::tempdir().unwrap();
+    let fifo = t.path().join("never");
+    let run = |program: &str, args: &[&str]| {
+        let ok = Command::new(program).args(args).status().unwrap().success();
+        assert!(ok, "{program} {args:?}");
+    };
+    run("mount", &["--make-rprivate", "/"]);
+    run("mkfifo", &[fifo.to_str().unwrap()]);
+    // Root's and somebody else's: a FIFO that nobody writes to stands in the place of their environment.
+    let sleeper = |uid: u32, mark: &str| {
+        let mut c = Command::new("sleep");
+        std::os::unix::process::CommandExt::uid(c.arg("60").env(MARK, mark), uid).spawn().unwrap()
+    };
+    let mut stalled: Vec<_> = [0, 65_534, 65_534].map(|uid| sleeper(uid, "another")).into();
+    for child in &stalled {
+        run("mount", &["--bind", fifo.to_str().unwrap(), &format!("/proc/{}/environ", child.id())]);
+    }
+    let m = mark("m9-stalled");
+    let mut marked = [sleeper(0, &m), sleeper(65_534, &m)];
+    let began = since_boot();
+    until("the marks", || procfs::with_environment(MARK, &m).len() == 2);
+    assert!(end_orphans(None, (MARK, &m), Duration::from_secs(20)));
+    assert!(since_boot() - began < Duration::from_secs(15), "{:?}", since_boot() - began);
+    for child in &mut marked {
+        assert_eq!(child.wait().unwrap().code(), None, "killed");
+    }
+    for child in &mut stalled {
+        assert!(child.try_wait().unwrap().is_none(), "what does not answer is left alone");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
