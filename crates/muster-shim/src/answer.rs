@@ -12,6 +12,7 @@ use muster_core::{Reason, ShimExit, UtcTime};
 use muster_signing::Refusal;
 use muster_signing::envelope::Version;
 use muster_sys::file::Root;
+use muster_sys::lock::Lock;
 use muster_sys::state::StateDir;
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +21,12 @@ use std::path::Path;
 pub fn probe(version: Version, called: CalledAs, loaded: &Loaded, now: UtcTime) -> Result<ShimExit, Refusal> {
     let text = match version {
         Version::One => probe::one(),
-        Version::Two => probe::two(&inside(called, loaded, now)),
+        Version::Two => {
+            let state = floors::state_dir();
+            // One probe at a time starts tools: whoever holds the login may send any number of them.
+            let slot = state.as_ref().ok().and_then(Lock::try_take_folder);
+            probe::two(&inside(called, loaded, now, state, slot.is_some()))
+        }
     };
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Ok(ShimExit::Ok),
@@ -28,8 +34,13 @@ pub fn probe(version: Version, called: CalledAs, loaded: &Loaded, now: UtcTime) 
     }
 }
 
-fn inside(called: CalledAs, loaded: &Loaded, now: UtcTime) -> Inside {
-    let state = floors::state_dir();
+fn inside(
+    called: CalledAs,
+    loaded: &Loaded,
+    now: UtcTime,
+    state: Result<StateDir, Refusal>,
+    ask_tools: bool,
+) -> Inside {
     let policy = match &loaded.policy {
         Some(p) => summary(called, loaded, p, state.as_ref()).map_err(|r| r.to_string()),
         None => Err(format!("{} is not there", paths::POLICY)),
@@ -43,6 +54,7 @@ fn inside(called: CalledAs, loaded: &Loaded, now: UtcTime) -> Inside {
     Inside {
         now,
         build_date: clock::build_date(),
+        ask_tools,
         policy,
         running,
         runs: history::runs(state.as_ref().ok(), volatile.as_ref(), &boot),

@@ -23,6 +23,8 @@ pub struct Inside {
     pub now: UtcTime,
     /// When this shim was built; the floor of its clock.
     pub build_date: UtcTime,
+    /// Whether tools may be started for their version: one probe at a time does that.
+    pub ask_tools: bool,
     /// The policy, or why there is none.
     pub policy: Result<PolicySummary, String>,
     /// The run that holds the host.
@@ -71,7 +73,7 @@ pub fn one() -> String {
 pub fn two(inside: &Inside) -> String {
     let mut all = vec![("muster-probe", Value::Number(1))];
     all.extend(facts::members(inside.now));
-    all.push(("tools", tools::all()));
+    all.push(("tools", tools::all(inside.ask_tools)));
     let shim = [
         ("version", Value::text(env!("CARGO_PKG_VERSION"))),
         ("build-date", Value::text(inside.build_date.to_string())),
@@ -133,7 +135,7 @@ mod tests {
 
     fn inside(policy: Result<PolicySummary, String>) -> Inside {
         let at = UtcTime::from_unix(1_795_910_400);
-        Inside { now: at, build_date: at, policy, running: None, runs: Vec::new() }
+        Inside { now: at, build_date: at, ask_tools: true, policy, running: None, runs: Vec::new() }
     }
 
     #[test]

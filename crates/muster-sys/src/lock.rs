@@ -48,6 +48,18 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Takes the lock on the private folder itself, which writes nothing and needs no file; `None` when
+    /// somebody else holds it, or when it cannot be had. Another lock than any in the folder.
+    pub fn try_take_folder(dir: &StateDir) -> Option<Self> {
+        // An open file of its own: the lock would else be that of every holder of `dir`.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(dir.fd(), ".", flags, Mode::empty()).ok()?;
+        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(Self { _fd: fd })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +85,18 @@ mod tests {
         drop(again);
         fs::set_permissions(&f, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(Lock::try_take(&dir, "lock").is_err());
+    }
+
+    #[test]
+    fn a_folder_is_a_lock_that_writes_nothing() {
+        let t = tempfile::tempdir().unwrap();
+        let root = Root::at(t.path(), rustix::process::getuid().as_raw()).unwrap();
+        let dir = StateDir::open_or_make(root, Path::new("/run/shim")).unwrap();
+        let held = Lock::try_take_folder(&dir).unwrap();
+        assert!(Lock::try_take_folder(&dir).is_none());
+        assert!(Lock::try_take(&dir, "lock").unwrap().is_some(), "another lock");
+        drop(held);
+        assert!(Lock::try_take_folder(&dir).is_some());
+        assert_eq!(fs::read_dir(t.path().join("run/shim")).unwrap().count(), 1);
     }
 }

@@ -500,12 +500,11 @@ fn s2_start_body() {
 
 #[test]
 fn m9_a_process_whose_environment_never_comes_holds_nobody_up() {
-    if root_or_skip() {
-        alone(
-            "m9_a_process_whose_environment_never_comes_holds_nobody_up",
-            m9_a_process_whose_environment_never_comes_holds_nobody_up_body,
-        );
-    }
+    muster_needs::require!(muster_needs::root());
+    alone(
+        "m9_a_process_whose_environment_never_comes_holds_nobody_up",
+        m9_a_process_whose_environment_never_comes_holds_nobody_up_body,
+    );
 }
 
 fn m9_a_process_whose_environment_never_comes_holds_nobody_up_body() {

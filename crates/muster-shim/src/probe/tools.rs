@@ -26,12 +26,12 @@ const ONE: Duration = Duration::from_secs(2);
 const ALL: Duration = Duration::from_secs(8);
 
 /// Of each tool that is there, its path and version; `null` for a version that was not asked for or
-/// not answered in time.
-pub(super) fn all() -> Value {
+/// not answered in time. Nothing is started unless `ask`.
+pub(super) fn all(ask: bool) -> Value {
     let start = Instant::now();
     let found = TOOLS.iter().filter_map(|(name, args)| Some((*name, find(name)?, *args)));
     Value::object(found.map(|(name, path, args)| {
-        let version = if start.elapsed() < ALL { version(&path, args) } else { None };
+        let version = if ask && start.elapsed() < ALL { version(&path, args) } else { None };
         let path = Value::text(path.to_string_lossy());
         (name, Value::object([("path", path), ("version", Value::optional(version))]))
     }))
@@ -64,6 +64,13 @@ fn version(path: &Path, args: &[&str]) -> Option<String> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn what_is_not_asked_has_its_path_and_no_version() {
+        let (told, silent) = (all(true).to_string(), all(false).to_string());
+        assert_eq!(told.matches("\"path\":").count(), silent.matches("\"path\":").count());
+        assert_eq!(silent.matches("\"version\":null").count(), silent.matches("\"path\":").count());
+    }
 
     #[test]
     fn only_roots_programs_are_run() {

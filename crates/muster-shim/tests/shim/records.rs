@@ -538,3 +538,44 @@ fn s3_a_start_is_in_the_log_before_the_script_on_both_envelopes() {
         }
     });
 }
+
+#[test]
+fn one_probe_at_a_time_starts_tools() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let slow =
+            "#!/bin/sh\necho >> /run/asked\nuntil [ -e /run/gate ]; do sleep 0.02; done\necho crio 1.2\n";
+        // The folder is this test's own: what is under /usr/local is not touched.
+        mount(&["-t", "tmpfs", "-o", "mode=755", "muster-test", "/usr/local/sbin"]);
+        w.put("/usr/local/sbin/crio", slow, 0o755);
+        let first = w.call(MUSTER).start(&probe_two());
+        crate::world::until("the tool to be asked", || fs::metadata("/run/asked").is_ok());
+        let second = asked(w);
+        assert!(second.contains("\"crio\":{\"path\":\"/usr/local/sbin/crio\",\"version\":null}"), "{second}");
+        assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).stdout, "ran\n", "a run is not held up");
+        fs::write("/run/gate", "").unwrap();
+        let first = collect(first).stdout;
+        assert!(first.contains("\"version\":\"crio 1.2\""), "{first}");
+        assert_eq!(fs::read_to_string("/run/asked").unwrap(), "\n", "started once");
+        assert!(asked(w).contains("\"version\":\"crio 1.2\""), "and again when it is free");
+    });
+}
+
+#[test]
+fn m7_the_most_that_an_unsigned_intent_makes_the_shim_build_is_bounded() {
+    world(|w| {
+        w.provisioned(POLICY);
+        let mut t = two("echo ran\n").signers(&[&keys().stranger]);
+        for n in 0..128 {
+            t = t.param_line(&format!("MUSTER_P{n:03}"), "(?:[a-z0-9_.-]{0,63}){0,50}");
+        }
+        fs::write("/mnt/input", t.bytes()).unwrap();
+        // Peak memory and processor time of the whole call, as the kernel counts them.
+        let line = "ulimit -v 65536; ulimit -t 5; exec -a muster-shim \"$0\" < /mnt/input";
+        let out =
+            Command::new("/bin/bash").args(["-c", line, env!("CARGO_BIN_EXE_muster-shim")]).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains("[key-unknown]"), "{said}");
+    });
+}
