@@ -91,6 +91,11 @@ fn a_provisioned_host_passes_every_check_and_says_what_it_found() {
 const SABOTAGE: &[(&str, &str)] = &[
     ("sshd-valid", "echo Bogus >>/etc/ssh/sshd_config"),
     ("sshd-pin", "sed -i /ForceCommand/d /etc/ssh/sshd_config.d/00-muster.conf"),
+    ("sshd-pin", "sed -i 's,/muster-shim,/muster-Shim,' /etc/ssh/sshd_config.d/00-muster.conf"),
+    (
+        "sshd-keys-file",
+        "sed -i 's,/authorized_keys.d/,/Authorized_keys.d/,' /etc/ssh/sshd_config.d/00-muster.conf",
+    ),
     ("sshd-keys-file", "sed -i /AuthorizedKeysFile/d /etc/ssh/sshd_config.d/00-muster.conf"),
     ("old-keys", "sed -i /AuthorizedKeysFile/d /etc/ssh/sshd_config.d/00-muster.conf"),
     ("sshd-auth", "sed -i /AuthenticationMethods/d /etc/ssh/sshd_config.d/00-muster.conf"),

@@ -116,7 +116,7 @@ fn want(l: &Login, pairs: &[(&str, &str)]) -> Finding {
     }
     let wrong: Vec<String> = pairs
         .iter()
-        .filter(|(k, v)| l.keyword(k).is_none_or(|have| !have.eq_ignore_ascii_case(v)))
+        .filter(|(k, v)| l.keyword(k).is_none_or(|have| !same(have, v)))
         .map(|(k, v)| format!("{k} is {}, not {v}", l.keyword(k).unwrap_or("not known")))
         .collect();
     if wrong.is_empty() {
@@ -124,6 +124,12 @@ fn want(l: &Login, pairs: &[(&str, &str)]) -> Finding {
     } else {
         fail(wrong.join("; "), PROVISION)
     }
+}
+
+/// sshd takes its own words (`none`) in any case and may print them as they were written. A path is another one when one
+/// letter has another case.
+fn same(have: &str, wanted: &str) -> bool {
+    if wanted.starts_with('/') { have == wanted } else { have.eq_ignore_ascii_case(wanted) }
 }
 
 fn forwarding(l: &Login) -> Finding {
