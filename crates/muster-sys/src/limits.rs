@@ -34,6 +34,7 @@ fn set_limit(what: c_int, limit: &libc::rlimit) -> bool {
     }
 }
 
+/// Those that are not so yet.
 fn limits() -> Vec<(c_int, libc::rlimit)> {
     let all = [
         libc::RLIMIT_AS,
@@ -56,24 +57,28 @@ fn limits() -> Vec<(c_int, libc::rlimit)> {
         .filter_map(|which| {
             // C libraries differ in the type of these.
             let what = which as c_int;
-            let mine = hard_limit(0, what)?;
-            let hard = hard_limit(1, what).map_or(mine, |first| first.max(mine));
+            let mine = limit_of(0, what)?;
+            let hard = match mine.rlim_max {
+                libc::RLIM_INFINITY => libc::RLIM_INFINITY,
+                max => limit_of(1, what).map_or(max, |first| first.rlim_max.max(max)),
+            };
             let soft = match which {
                 libc::RLIMIT_CORE => 0,
                 libc::RLIMIT_NOFILE => hard.min(1024),
                 libc::RLIMIT_STACK => hard.min(8 << 20),
                 _ => hard,
             };
-            Some((what, libc::rlimit { rlim_cur: soft, rlim_max: hard }))
+            let is_so = (mine.rlim_cur, mine.rlim_max) == (soft, hard);
+            (!is_so).then_some((what, libc::rlimit { rlim_cur: soft, rlim_max: hard }))
         })
         .collect()
 }
 
-fn hard_limit(pid: libc::pid_t, what: c_int) -> Option<libc::rlim_t> {
+fn limit_of(pid: libc::pid_t, what: c_int) -> Option<libc::rlimit> {
     // SAFETY: prlimit(2) with no new limit only fills in the old one, plain old data.
     #[allow(unsafe_code)]
     unsafe {
         let mut old: libc::rlimit = std::mem::zeroed();
-        (libc::prlimit(pid, what as _, std::ptr::null(), &mut old) == 0).then_some(old.rlim_max)
+        (libc::prlimit(pid, what as _, std::ptr::null(), &mut old) == 0).then_some(old)
     }
 }

@@ -14,12 +14,20 @@ const ENVIRON_MAX: u64 = 8 << 20;
 /// A small file that is read, at most: lists of processes grow with the run.
 const SMALL_MAX: u64 = 64 << 20;
 
-/// The text of a small file of a kernel's file system, which says that it is 0 bytes long: one
-/// read of a page is enough for most, and the standard library would begin with 32 bytes.
+/// The text of a small file of a kernel's file system, which says that it is 0 bytes long: a page on
+/// the stack takes most of them, and what is kept is as long as the text.
 pub(crate) fn small(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(4096);
-    fs::File::open(path)?.take(SMALL_MAX).read_to_end(&mut out)?;
-    Ok(out)
+    let mut file = fs::File::open(path)?.take(SMALL_MAX);
+    let mut page = [0u8; 4096];
+    let mut out = Vec::new();
+    loop {
+        match file.read(&mut page) {
+            Ok(0) => return Ok(out),
+            Ok(n) => out.extend_from_slice(page.get(..n).unwrap_or_default()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
 }
 
 /// One process, from `/proc/PID/stat`.

@@ -204,7 +204,9 @@ impl<'a> Reading<'a> {
             Ok(0) => return Ok(false),
             Ok(_) => {}
         }
-        self.got.reserve(PIECE);
+        if self.got.capacity() - self.got.len() < PIECE / 2 {
+            self.got.reserve(PIECE);
+        }
         match rustix::io::read(self.fd, rustix::buffer::spare_capacity(&mut self.got)) {
             Ok(0) => self.over = Some(Ok(())),
             Ok(n) if self.got.len() == n => self.until = crate::clock::since_boot() + self.whole,
