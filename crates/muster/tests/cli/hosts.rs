@@ -1,84 +1,14 @@
 //! `muster host …` against a real sshd on loopback whose forced command says whatever a test wants: ends that a real shim gives
 //! only in trouble, and answers that no honest host gives. What the real shim does is tested on real hosts.
 
-use crate::run::{MUSTER, Place, Ran};
+use crate::bench::{Bench, PROBE, row};
+use crate::run::MUSTER;
 use muster_ssh::require_sshd_or_skip;
-use muster_ssh::testing::{KeyPair, Setup, Sshd};
+use muster_ssh::testing::KeyPair;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-/// Reads its input, counts, answers a probe with one text and a phase with another.
-const STUB: &str = r#"#!/bin/sh
-cd DIR || exit 99
-cat > input.$$
-if grep -q '^phase: probe$' input.$$; then . ./probe; else echo x >> sent; . ./phase; fi
-"#;
-
-const PROBE: &str = r#"echo '{"muster-probe":1,"clock":{"now":"2026-11-29T00:00:30Z"},"policy":{"host":"h1","profiles":{"tiny":1}},"running":null,"last-run":null}'"#;
-
-struct Bench {
-    p: Place,
-    sshd: Sshd,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let p = Place::new();
-        let stub = p.write("stub", STUB.replace("DIR", &p.path().display().to_string()));
-        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
-        let setup = Setup { config: vec![format!("ForceCommand {}", stub.display())], ..Setup::default() };
-        let sshd = Sshd::start_with(setup);
-        assert_eq!(p.muster("init --danger-no-passphrase").code, 0);
-        p.write("tiny/profile.yaml", "profile: tiny\nepoch: 1\ntargets: [pool=edge]\nparams:\n  MUSTER_T: {pattern: \".+\", optional: true}\n");
-        p.write("tiny/join.sh", "set -euo pipefail\ntrue\n");
-        assert_eq!(p.muster("script sign tiny").code, 0);
-        let bench = Self { p, sshd };
-        bench.inventory(&["h1"], &bench.sshd.login().path.display().to_string());
-        bench.answer("exit 0", PROBE);
-        bench
-    }
-
-    /// Hosts that are all this sshd, under loopback addresses of their own.
-    fn inventory(&self, names: &[&str], identity: &str) {
-        let mut text =
-            "trust: {allowed-signers: trust/allowed_signers}\nsigning: {key: keys/signer}\nhosts:\n"
-                .to_owned();
-        for (n, name) in (0..).zip(names) {
-            // Another spelling of the address is another place for the inventory.
-            let address = ["127.0.0.1", "localhost", "ip6-localhost"][n];
-            text.push_str(&format!(
-                "  {name}: {{ssh: {{address: {address}, port: {}, user: {}, host-key: \"{}\", identities: [{identity}]}}, pools: [edge]}}\n",
-                self.sshd.port(),
-                muster_ssh::testing::user(),
-                self.sshd.host_key().fingerprint(),
-            ));
-        }
-        self.p.write("inventory.yaml", text);
-    }
-
-    fn answer(&self, phase: &str, probe: &str) {
-        self.p.write("phase", phase);
-        self.p.write("probe", probe);
-        let _ = fs::remove_file(self.p.join("sent"));
-    }
-
-    fn sent(&self) -> usize {
-        fs::read_to_string(self.p.join("sent")).map_or(0, |t| t.lines().count())
-    }
-
-    fn join(&self, more: &str) -> Ran {
-        self.p.muster(&format!("host join h1 --profile tiny -o json {more}"))
-    }
-}
-
-fn row(ran: &Ran) -> serde_json::Value {
-    let rows: serde_json::Value =
-        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}{}", ran.out, ran.err));
-    rows[0].clone()
-}
 
 #[test]
 fn cl1_every_end_of_a_run_has_its_exit_code() {
@@ -90,6 +20,7 @@ fn cl1_every_end_of_a_run_has_its_exit_code() {
         ("echo 'muster-shim: refused [key-unknown]: x' >&2; exit 2", 6, "refused"),
         ("echo 'muster-shim: refused [no-policy]: x' >&2; exit 1", 6, "refused"),
         ("exit 6", 6, "no-shim"),
+        ("exit 7", 6, "no-shim"),
         ("echo 'sudo: a password is required' >&2; exit 1", 6, "no-shim"),
         ("exit 8", 6, "no-shim"),
         ("exit 77", 6, "no-shim"),
@@ -285,42 +216,6 @@ fn st8_no_flag_or_variable_turns_the_host_key_check_off() {
         assert_eq!(b.p.muster(&format!("host join h1 --profile tiny {flag}")).code, 2, "{flag}");
     }
     assert_eq!(b.sent(), 0);
-}
-
-/// On a terminal: a table that is drawn and taken away again, and one question for a key that opens several hosts.
-#[test]
-fn a_live_table_and_one_passphrase_for_all_hosts() {
-    require_sshd_or_skip!();
-    let b = Bench::new();
-    let locked = KeyPair::generate_with(b.p.path(), "locked", "ed25519", "open sesame");
-    b.sshd.authorize(&format!("{}\n", locked.public()));
-    b.inventory(&["h1", "h2"], "locked");
-    b.answer("sleep 1; echo said", PROBE);
-    let mut c = b.p.command("/usr/bin/script");
-    let line = format!("stty cols 100; {MUSTER} host join h1 h2 --profile tiny --parallel 2");
-    c.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
-    let mut child = c.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut seen = Vec::new();
-    let mut byte = [0u8];
-    while !String::from_utf8_lossy(&seen).contains("Passphrase of ") {
-        assert_eq!(output.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&seen));
-        seen.push(byte[0]);
-    }
-    std::thread::sleep(Duration::from_millis(300));
-    input.write_all(b"open sesame\n").unwrap();
-    output.read_to_end(&mut seen).unwrap();
-    let text = String::from_utf8_lossy(&seen).into_owned();
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");
-    assert_eq!(text.matches("Passphrase of ").count(), 1, "{text}");
-    assert!(text.contains("\u{1b}[") && text.contains("join runs"), "nothing was drawn: {text}");
-    assert!(text.contains("h1 | said") && text.contains("h2: ok in"), "{text}");
-    assert!(!text.contains("open sesame"), "{text}");
-    assert_eq!(b.sent(), 2);
-    // Off a terminal nobody is asked, and the error says which key it is about.
-    let ran = b.p.muster("host join h1 --profile tiny -o json");
-    assert_eq!((ran.code, row(&ran)["reason"].as_str()), (5, Some("auth-refused")), "{}", ran.out);
-    assert!(row(&ran)["detail"].as_str().unwrap().contains("locked"), "{}", ran.out);
 }
 
 /// What a peer says is quoted as its words; what to do comes from us alone, and a line about a host does not name it twice.

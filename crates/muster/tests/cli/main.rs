@@ -8,10 +8,14 @@
 )]
 
 mod add;
+mod bench;
 mod documents;
 mod failures;
 mod generated;
 mod hosts;
 mod keygen;
+mod logins;
+mod plans;
 mod profiles;
 mod run;
+mod terminal;

@@ -213,7 +213,12 @@ impl Fleet {
             }
             tokio::select! {
                 biased;
-                Some(event) = self.from.recv() => show(view, event),
+                Some(event) = self.from.recv() => {
+                    if show(view, event) {
+                        stops += 1;
+                        stop(stops, view, waiting.len(), &mut running);
+                    }
+                }
                 ended = running.join_next_with_id() => {
                     let Some(ended) = ended else { break };
                     let id = match &ended { Ok((id, _)) => *id, Err(e) => e.id() };
@@ -229,12 +234,7 @@ impl Fleet {
                 }
                 () = signals.next() => {
                     stops += 1;
-                    if stops == 1 {
-                        view.say(&format!("stopping: {} not begun; {} go on. Ctrl-C again closes their connections, and the \
-                            hosts end what runs there", waiting.len(), running.len()));
-                    } else {
-                        running.abort_all();
-                    }
+                    stop(stops, view, waiting.len(), &mut running);
                 }
             }
         }
@@ -245,17 +245,33 @@ impl Fleet {
     }
 }
 
-fn show(view: &mut View<'_>, event: Event) {
+/// The operator said stop, for the first time or again.
+fn stop<T: 'static>(times: u8, view: &mut View<'_>, waiting: usize, running: &mut JoinSet<T>) {
+    if times == 1 {
+        view.say(&format!(
+            "stopping: {waiting} not begun; {} go on. Ctrl-C again closes their connections, and the hosts end what runs there",
+            running.len()
+        ));
+    } else {
+        running.abort_all();
+    }
+}
+
+/// Whether the operator answered a question with Ctrl-C, which the terminal then gave as a byte and not as a signal.
+fn show(view: &mut View<'_>, event: Event) -> bool {
     match event {
         Event::Stage(host, text) => view.stage(host, text),
         Event::Line(host, text) => view.line(host, &text),
         Event::Say(host, text) => view.say_of(host, &text),
         Event::Ask(question) => {
-            let answer = view.aside(|| terminal::passphrase(&question.prompt).ok());
+            let answer = view.aside(|| terminal::passphrase(&question.prompt));
+            let interrupted = matches!(&answer, Err(fault) if fault.code == Own::Interrupted.into());
             // Whoever asked may be gone by now.
-            let _ = question.reply.send(answer);
+            let _ = question.reply.send(answer.ok());
+            return interrupted;
         }
     }
+    false
 }
 
 /// Ctrl-C and polite requests to end, none of which is missed between two looks.
