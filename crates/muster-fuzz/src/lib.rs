@@ -83,6 +83,7 @@ targets! {
     params_2 = params::two;
     pins = operator::pins;
     private_key = ssh::private_key;
+    probe_answer = operator::probe_answer;
     provision_facts = provision::provision_facts;
     public_key = ssh::public_key;
     public_key_line = ssh::public_key_line;

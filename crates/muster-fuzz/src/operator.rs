@@ -4,7 +4,11 @@ use crate::{Said, refused};
 use muster::{
     fault::Fault,
     inventory::HostKey,
-    remote::{answer::Verdict, pins::Pins},
+    remote::{
+        answer::Verdict,
+        pins::Pins,
+        probe::{One, Two},
+    },
     yaml::{self, Kind, Node},
 };
 use std::{collections::BTreeSet, fmt::Write as _, path::Path};
@@ -158,4 +162,48 @@ pub fn shim_answer(input: &[u8]) -> Said {
             Said::Refused
         }
     }
+}
+
+/// A host's answer to a probe: what is shown of it is short and without control characters, whatever the host says, and the
+/// document is the host's own.
+pub fn probe_answer(input: &[u8]) -> Said {
+    let plain = |text: &str, most: usize| {
+        assert!(text.chars().count() <= most, "{} characters", text.len());
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+    };
+    match One::parse(input) {
+        Ok(one) => {
+            assert!(one.cpus > 0 && !one.machine.is_empty());
+            assert!(one.machine.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+            plain(&one.kubelet, 1000);
+        }
+        Err(other) => plain(&other.why, 400),
+    }
+    let two = match Two::parse(input) {
+        Ok(two) => two,
+        Err(other) => {
+            plain(&other.why, 400);
+            return Said::Refused;
+        }
+    };
+    if let Err(fault) = &two.policy {
+        plain(fault, 400);
+    }
+    if let Some(run) = &two.running {
+        plain(&run.run, 80);
+        plain(&run.phase, 80);
+    }
+    if let Some(run) = &two.last {
+        plain(&run.run, 80);
+        plain(&run.phase, 80);
+        plain(&run.verdict, 80);
+    }
+    let written = serde_json::to_vec(&two.document).expect("a document can be written");
+    // Numbers with a fraction may round; what was read is what was judged.
+    let again = Two::parse(&written).map_err(|e| e.why).expect("what was taken is taken again");
+    assert_eq!(
+        (&again.now, &again.policy, &again.running, &again.last),
+        (&two.now, &two.policy, &two.running, &two.last)
+    );
+    Said::Accepted
 }

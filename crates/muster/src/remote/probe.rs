@@ -10,6 +10,11 @@ use serde_json::{Map, Value};
 /// Longest answer that is read.
 pub const MAX_ANSWER: usize = 256 * 1024;
 
+/// Characters of one word of a host's that are kept.
+const MAX_WORD: usize = 80;
+/// Characters of a host's text that are quoted in a message.
+const MAX_QUOTE: usize = 300;
+
 /// What a host said of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Probe {
@@ -141,6 +146,8 @@ struct WireLast {
 impl Two {
     /// Reads the document.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotTheShim> {
+        let cut =
+            |text: &str, most: usize| -> String { crate::printer::clean(text).chars().take(most).collect() };
         let not = |why: String| NotTheShim { why: format!("its probe {why}") };
         if bytes.len() > MAX_ANSWER {
             return Err(not(format!("is over {MAX_ANSWER} bytes")));
@@ -148,7 +155,7 @@ impl Two {
         let document: Map<String, Value> =
             serde_json::from_slice(bytes).map_err(|_| not("is not one JSON object".into()))?;
         let wire: Wire = serde_json::from_value(Value::Object(document.clone()))
-            .map_err(|e| not(format!("lacks what is needed: {}", crate::printer::clean(&e.to_string()))))?;
+            .map_err(|e| not(format!("lacks what is needed: {}", cut(&e.to_string(), MAX_QUOTE))))?;
         if wire.muster_probe != 1 {
             return Err(not(format!(
                 "is of version {}, which this program does not know",
@@ -157,11 +164,11 @@ impl Two {
         }
         let time = |text: &str| UtcTime::parse(text).map_err(|_| not("holds a time that is none".into()));
         let policy = match wire.policy.get("fault").and_then(Value::as_str) {
-            Some(fault) => Err(crate::printer::clean(fault)),
+            Some(fault) => Err(cut(fault, MAX_QUOTE)),
             None => Ok(serde_json::from_value(wire.policy)
-                .map_err(|e| not(format!("holds no policy: {}", crate::printer::clean(&e.to_string()))))?),
+                .map_err(|e| not(format!("holds no policy: {}", cut(&e.to_string(), MAX_QUOTE))))?),
         };
-        let word = |text: String| crate::printer::clean(&text).chars().take(80).collect::<String>();
+        let word = |text: String| cut(&text, MAX_WORD);
         let running = match wire.running {
             Some(r) => Some(Running {
                 since: time(&r.since)?,
@@ -216,6 +223,7 @@ impl One {
                 .filter(|m| !m.is_empty() && m.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
             if let (Some(cpus), Some(memory_kib), Some(machine)) = (cpus, memory, machine) {
                 let kubelet = rest.next().map(|k| crate::printer::clean(k)).unwrap_or_default();
+                let kubelet = kubelet.chars().take(MAX_WORD).collect();
                 return Ok(Self { cpus, memory_kib, machine: (*machine).to_owned(), kubelet });
             }
         }
@@ -268,6 +276,17 @@ mod tests {
         for bad in [&b""[..], b"4\n", b"hello\nworld\nx\n", b"0\n1\nx86_64\n"] {
             assert!(One::parse(bad).is_err());
         }
+    }
+
+    #[test]
+    fn what_a_host_says_is_cut_before_it_is_shown() {
+        let long = "x".repeat(9000);
+        let of = |doc: String| Two::parse(doc.as_bytes());
+        let why = of(DOC.replace("\"alive\":true", &format!("\"alive\":\"{long}\""))).unwrap_err().why;
+        assert!(why.chars().count() < 400, "{}", why.len());
+        let fault = of(DOC.replace("\"sha256\":\"ab\"", &format!("\"fault\":\"{long}\""))).unwrap().policy;
+        assert_eq!(fault.unwrap_err().len(), MAX_QUOTE);
+        assert_eq!(One::parse(format!("4\n1\nx86_64\n{long}").as_bytes()).unwrap().kubelet.len(), MAX_WORD);
     }
 
     proptest::proptest! {
