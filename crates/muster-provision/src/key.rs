@@ -24,8 +24,12 @@ impl PublicKeyLine {
     pub fn parse(text: &str) -> Result<Self, SpecFault> {
         let fault = |why: String| SpecFault::new("controller key", why);
         let trimmed = text.trim_end_matches(['\n', '\r']);
-        if trimmed.len() > 16_384 || trimmed.chars().any(char::is_control) {
-            return Err(fault("one line of at most 16 KiB without control characters is needed".into()));
+        if trimmed.len() > 16_384
+            || trimmed.chars().any(|c| c == '\n' || c == '\t' || crate::text::is_hidden(c))
+        {
+            return Err(fault(
+                "one line of at most 16 KiB without control or invisible characters is needed".into(),
+            ));
         }
         let key = PublicKey::from_openssh(trimmed).map_err(|e| {
             fault(format!("not an OpenSSH public key line ({e}): give the text of a .pub file"))

@@ -31,6 +31,7 @@ pub mod run;
 pub mod sh;
 pub mod shell;
 pub mod spec;
+pub mod text;
 mod transaction;
 pub mod trust;
 

@@ -124,7 +124,7 @@ fn account(g: &mut Gate, name: &AccountName, facts: &Facts) {
         let ours = line.ends_with(&format!(":{}:/bin/sh", files::HOME))
             && facts.account_password == "star"
             && facts.account_groups == [name.as_str()];
-        let why = "it is there and was not made here: choose another name with --account, or remove it";
+        let why = "it is there and was not made here: choose another login for the host in the inventory, or remove it";
         g.stop_if(!ours && !made && facts.open.is_none(), "account", format!("account {name}"), why);
     }
 }

@@ -299,10 +299,12 @@ impl HostSpec {
             if let Some(why) = muster_core::variable::why_not_set(name) {
                 faults.push(SpecFault::new("environment", format!("{name:?} {why}")));
             }
-            if value.len() > 4096 || value.chars().any(char::is_control) {
+            if value.len() > 4096
+                || value.chars().any(|c| c == '\n' || c == '\t' || crate::text::is_hidden(c))
+            {
                 faults.push(SpecFault::new(
                     "environment",
-                    format!("the value of {name} is over 4096 bytes or has control characters"),
+                    format!("the value of {name} is over 4096 bytes or has control characters or others that are not seen"),
                 ));
             }
         }

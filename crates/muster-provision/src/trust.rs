@@ -2,6 +2,7 @@
 //! would refuse it takes the place of one that did not.
 
 use crate::spec::{HostSpec, SpecFault};
+use crate::text::why_hidden;
 use muster_core::UtcTime;
 use muster_signing::FileFault;
 use muster_signing::allowed_signers::{AllowedSigners, LocalTime, ZuluOnly};
@@ -31,6 +32,12 @@ pub(crate) fn check_spec(spec: &HostSpec, faults: &mut Vec<SpecFault>) {
     {
         if bytes.len() > MOST {
             faults.push(SpecFault::new(part, format!("{} bytes; the shim reads 1 MiB at most", bytes.len())));
+        }
+        // A binary revocation list (KRL) has no lines to read.
+        if let Some(why) =
+            core::str::from_utf8(bytes).ok().filter(|t| !t.starts_with("SSHKRL")).and_then(why_hidden)
+        {
+            faults.push(SpecFault::new(part, why));
         }
     }
     match AllowedSigners::parse(&spec.allowed_signers, &ZuluOnly) {

@@ -340,6 +340,37 @@ fn ansible_takes_the_playbook() {
     }
 }
 
+/// Text that ends a line for a YAML reader, and would so end the block that it stands in.
+#[test]
+fn no_comment_or_value_becomes_a_play_on_the_controller() {
+    let tool = muster_needs::require!(ansible_playbook());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("play.yml");
+    let tasks = |spec: &HostSpec| {
+        std::fs::write(&path, render::ansible(&Plan::provision(spec).ok()?, &spec.shim).ok()?).unwrap();
+        let out = Command::new(&tool).args(["--list-tasks", "-i", "localhost,"]).arg(&path).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        Some(String::from_utf8(out.stdout).unwrap())
+    };
+    let usual = tasks(&plain()).unwrap();
+    assert!(usual.contains("play #1 ") && !usual.contains("play #2 "), "{usual}");
+    let refused = ['\u{85}', '\u{2028}', '\u{2029}', '\u{feff}', '\u{202e}'];
+    for c in refused.into_iter().chain([' ', '\u{a0}', '\u{3000}']) {
+        let evil = format!(
+            "# rotated{c}- hosts: localhost{c}  connection: local{c}  tasks:{c}    - ansible.builtin.shell: id{c}    #"
+        );
+        let mut specs = [plain(), plain(), plain()];
+        specs[0].allowed_signers.extend_from_slice(format!("{evil}\n").as_bytes());
+        specs[1].revoked_signers = format!("{evil}\n").into_bytes();
+        specs[2].environment.insert("NOTE".into(), evil);
+        for (n, spec) in specs.iter().enumerate() {
+            let listed = tasks(spec);
+            assert_eq!(listed.is_none(), refused.contains(&c), "{c:?} in part {n}");
+            assert!(listed.is_none_or(|l| l == usual), "{c:?} in part {n}");
+        }
+    }
+}
+
 /// The sandbox's host: `id` stands for the shim, real keys log in.
 fn live(s: &Sandbox) -> HostSpec {
     let mut spec = plain();

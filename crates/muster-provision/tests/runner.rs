@@ -449,3 +449,28 @@ fn drift_is_mended_and_the_floors_stay() {
     unprovision(&shell).unwrap();
     assert_gone(&s, &before, "unprovision");
 }
+
+/// Two processes: a commit that takes its time, and the timer's revert that waits for the lock.
+#[test]
+fn a_timer_that_fires_during_a_commit_does_not_undo_it() {
+    muster_needs::require!(sandbox::available());
+    let s = Sandbox::start();
+    let script = s.dir.path().join("out/race.sh");
+    let body = r#"
+echo 'exit 0' | (m_begin t1 digest 3600) || exit 9
+(m_need_open t1 && echo new | m_file /etc/muster-race 0644) || exit 8
+{ sleep 2; echo "transaction: t1"; } | (m_commit t1) &
+m_commits=$!
+sleep 1
+(m_revert timer t1)
+echo "revert $?"
+wait "$m_commits"
+echo "commit $?"
+(m_kept t1)
+echo "kept $?"
+cat /etc/muster-race
+"#;
+    s.write(&script, muster_provision::sh::with_lib(body).as_bytes());
+    let said = s.ok(&format!("sh {}", script.display()));
+    assert_eq!(said, "revert 0\ncommit 0\nkept 0\nnew\n");
+}

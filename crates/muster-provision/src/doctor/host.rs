@@ -127,7 +127,8 @@ fn login_keys(subject: &Subject, e: &Evidence) -> Finding {
     }
     let anywhere = lines.iter().filter(|(_, l)| !l.contains(",from=\"")).count();
     if anywhere > 0 {
-        let fix = "give the controller's addresses with --from";
+        let fix =
+            "give the controller's addresses with `--controller-key FILE;from=ADDRESSES` of host provision";
         return warn(format!("{} keys, {anywhere} of them from any address", lines.len()), fix);
     }
     pass(format!("{} keys, each restricted and bound to addresses", lines.len()))
@@ -248,10 +249,9 @@ fn digest(sum: &str, path: &str, known: &Known) -> Finding {
             format!("sha256 {have}, not {want}"),
             "find out which version it is; provision again to put the wanted one there",
         ),
-        (None, have) => unknown(
-            format!("sha256 {have}"),
-            "give the wanted shim or its digest with --shim to have it compared",
-        ),
+        (None, have) => {
+            unknown(format!("sha256 {have}"), "give the wanted shim with --shim-binary to have it compared")
+        }
     }
 }
 

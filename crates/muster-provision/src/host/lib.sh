@@ -20,9 +20,14 @@ m_log() { printf '%s %s\n' "$(m_now)" "$*" >>"$O/journal" && m_sync "$O/journal"
 m_sync() { sync "$1" 2>/dev/null || sync; }
 m_sync_all() { sync -f "$P" 2>/dev/null || sync; }
 m_tell() { logger -t muster-provision -p auth.notice -- "$*" 2>/dev/null || :; }
+# Held until the shell ends. A second call changes nothing: to open fd 9 anew would let go of the lock,
+# and the timer that waits for it would put the host back in the middle of a commit.
+m_held=
 m_lock() {
+  if [ -n "$m_held" ]; then return 0; fi
   exec 9>/run/muster-provision.lock || m_die 1 "cannot open /run/muster-provision.lock"
   flock -w "${1:-20}" 9 || m_die 40 "another provisioning holds this host"
+  m_held=y
 }
 m_need_open() {
   m_lock

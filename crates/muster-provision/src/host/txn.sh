@@ -158,27 +158,34 @@ m_commit() {
     if [ "$m_k" = file ]; then cp -a -- "$O/$m_i" "$P/baseline/$m_j" || m_die 1 "cannot keep the copy of $m_4"; fi
     printf '%s %s %s %s %s %s\n' "$m_j" "$m_k" "$m_1" "$m_2" "$m_3" "$m_4" >>"$P/baseline/index"
   done <"$O/index"
-  if [ -f "$O/retired" ]; then
-    awk 'NR == FNR { r[$0] = 1; next } !($6 in r)' "$O/retired" "$P/baseline/index" >"$P/baseline/index.new" &&
-      mv -T "$P/baseline/index.new" "$P/baseline/index"
-  fi
   cat >"$P/manifest.new" && m_sync_all || m_die 1 "cannot write the manifest"
   if [ ! -s "$P/manifest.new" ]; then
     # A part of a plan: the manifest of the whole stays, with the last transaction named.
     sed "s/^transaction: .*/transaction: $1/" "$P/manifest" >"$P/manifest.new" || m_die 1 "cannot write the manifest"
   fi
   mv -T "$P/manifest.new" "$P/manifest" || m_die 1 "cannot write the manifest"
-  m_close "$1"
+  m_shut
+  # Only now: a revert before this point still needs what the retired files were.
+  if [ -f "$P/closed.$$/retired" ]; then
+    awk 'NR == FNR { r[$0] = 1; next } !($6 in r)' "$P/closed.$$/retired" "$P/baseline/index" >"$P/baseline/index.new" &&
+      mv -T "$P/baseline/index.new" "$P/baseline/index"
+  fi
+  rm -rf -- "$P/closed.$$"
+  rm -f /run/muster-provision.lock
 }
 # m_kept ID: whether that transaction ended well
 m_kept() { m_lock; [ ! -e "$O" ] && grep -qxF "transaction: $1" "$P/manifest"; }
 # m_close ID: what was done stays
 m_close() {
   m_need_open "$1"
-  m_disarm
-  mv -T "$O" "$P/closed.$$" || m_die 1 "cannot close the transaction"
+  m_shut
   rm -rf -- "$P/closed.$$"
   rm -f /run/muster-provision.lock
+}
+# m_shut: the timer is stopped and the open transaction is a closed one
+m_shut() {
+  m_disarm
+  mv -T "$O" "$P/closed.$$" || m_die 1 "cannot close the transaction"
 }
 # m_retire PATH: a file goes back to what it was before the first provisioning
 m_retire() {

@@ -17,7 +17,7 @@ pub fn ansible(plan: &Plan, shim: &ShimBinary) -> Result<String, RenderError> {
     let mut out = format!(
         "# Makes machines Muster pool hosts: login {account}, plan {digest}.\n\
          #   ansible-playbook -i INVENTORY THIS -e muster_shim=/path/to/muster-shim\n\
-         # Undo: muster host unprovision. Every host gets the same name and policy: render one per host.\n\
+         # Undo: muster host unprovision. It holds the name and policy of one host and refuses to run on more: render one per host.\n\
          - name: Muster pool host\n\
          \x20 hosts: \"{{{{ muster_hosts | default('all') }}}}\"\n\
          \x20 become: true\n\
@@ -46,6 +46,13 @@ pub fn ansible(plan: &Plan, shim: &ShimBinary) -> Result<String, RenderError> {
 }
 
 const GATE: &str = r#"
+    - name: This playbook is for one host
+      ansible.builtin.assert:
+        that:
+          - ansible_play_hosts_all | length == 1
+        fail_msg: it holds the name of one host; say which machine that is with -e muster_hosts=NAME
+      run_once: true
+
     - name: Look at the shim on the controller
       ansible.builtin.stat:
         path: "{{ muster_shim }}"
@@ -265,6 +272,6 @@ fn text_of(content: &[u8]) -> Result<&str, RenderError> {
         "a playbook holds text only: give the revocation list as public keys or fingerprints, one a line";
     core::str::from_utf8(content)
         .ok()
-        .filter(|t| t.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'))
+        .filter(|t| !t.chars().any(crate::text::is_hidden))
         .ok_or_else(|| RenderError { what: "file content", why: why.into() })
 }

@@ -120,10 +120,11 @@ fn body(action: &Action) -> Option<String> {
 }
 
 /// A YAML literal block of `text`, indented by `indent` blanks, beginning right after `key: `.
-/// `text` must be UTF-8 without control characters other than LF and TAB.
+/// Text that a literal block cannot hold becomes a double-quoted scalar: a reader of YAML 1.1 ends a
+/// line at U+0085, U+2028 and U+2029 too, so what follows one would stand outside of the block.
 fn yaml_block(text: &str, indent: usize) -> String {
-    if text.is_empty() {
-        return "\"\"\n".into();
+    if text.chars().any(crate::text::is_hidden) || text.trim_matches('\n').is_empty() {
+        return yaml_quoted(text);
     }
     let chomp = if text.ends_with("\n\n") {
         "+"
@@ -145,9 +146,84 @@ fn yaml_block(text: &str, indent: usize) -> String {
     out
 }
 
+/// A double-quoted scalar in ASCII (YAML 1.1, section 5.6 and 1.2, section 5.7).
+fn yaml_quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='~' => out.push(c),
+            _ => {
+                let _ = write!(out, "\\U{:08x}", u32::from(c));
+            }
+        }
+    }
+    out.push_str("\"\n");
+    out
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::disallowed_methods,
+        clippy::unwrap_used,
+        reason = "tests spawn the real tools, and one that cannot go on says so"
+    )]
     use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Debian's ansible-core and cloud-init both read YAML with this.
+    fn py_yaml() -> Result<String, String> {
+        ["/usr/bin/python3", "python3"]
+            .into_iter()
+            .find(|p| Command::new(p).args(["-c", "import yaml"]).output().is_ok_and(|o| o.status.success()))
+            .map(str::to_owned)
+            .ok_or("no python3 with PyYAML here (package python3-yaml)".into())
+    }
+
+    #[test]
+    fn whatever_text_is_given_pyyaml_reads_the_same_bytes() {
+        let python = muster_needs::require!(py_yaml());
+        let odd = (0..0x100u32).chain(0x2000..0x2070).chain([
+            0x61c, 0xd7ff, 0xe000, 0xfdd0, 0xfeff, 0xfffd, 0xfffe, 0xffff, 0x1_0000, 0x1_fffe, 0xe_0001,
+            0x10_ffff,
+        ]);
+        let mut texts: Vec<String> =
+            ["\n", "\n\n", "a\n  ", "  a\n", "\n a\n\n\n", "\ta\n", "- a: b # c\n", "a\n\n b "]
+                .map(str::to_owned)
+                .into();
+        for c in odd.filter_map(char::from_u32) {
+            texts.extend([
+                format!("{c}"),
+                format!("{c}\n"),
+                format!("# a{c}- hosts: all{c}  tasks: []\nb\n"),
+                format!("a\n{c}b{c}{c}\n\n"),
+            ]);
+        }
+        let mut yaml = String::new();
+        for (n, t) in texts.iter().enumerate() {
+            let _ = write!(yaml, "k{n}:\n  content: {}", yaml_block(t, 4));
+        }
+        let program = "import sys, yaml\n\
+            d = yaml.safe_load(sys.stdin.buffer.read())\n\
+            for k in sorted(d, key=lambda k: int(k[1:])):\n    print(d[k]['content'].encode('utf-8').hex())\n";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.yml");
+        std::fs::write(&path, yaml).unwrap();
+        let out = Command::new(python)
+            .args(["-c", program])
+            .stdin(Stdio::from(std::fs::File::open(&path).unwrap()))
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let said = String::from_utf8(out.stdout).unwrap();
+        let read: Vec<&str> = said.lines().collect();
+        assert_eq!(read.len(), texts.len());
+        for (t, hex) in texts.iter().zip(read) {
+            let want: String = t.bytes().map(|b| format!("{b:02x}")).collect();
+            assert_eq!(want, hex, "{t:?}");
+        }
+    }
 
     #[test]
     fn urls_that_would_need_quoting_are_refused() {
