@@ -37,14 +37,14 @@ const RACES: &[Race] = &[
     Race {
         width: 16,
         rounds: 7,
-        within: Duration::from_secs(90),
+        within: Duration::from_secs(60),
         warm_up: true,
         rivals: &[Rival::Muster, Rival::Ssh, Rival::SshSame, Rival::AnsibleRaw],
     },
     Race {
         width: 50,
         rounds: 5,
-        within: Duration::from_secs(45),
+        within: Duration::from_secs(30),
         warm_up: true,
         rivals: &[Rival::Muster, Rival::Ssh, Rival::SshSame],
     },
@@ -52,7 +52,7 @@ const RACES: &[Race] = &[
     Race {
         width: 1,
         rounds: 2,
-        within: Duration::from_secs(35),
+        within: Duration::from_secs(20),
         warm_up: false,
         rivals: &[Rival::Muster, Rival::Ssh, Rival::SshSame],
     },
@@ -60,7 +60,7 @@ const RACES: &[Race] = &[
         width: 16,
         rounds: 2,
         within: Duration::from_secs(15),
-        warm_up: true,
+        warm_up: false,
         rivals: &[Rival::AnsibleScript],
     },
 ];
