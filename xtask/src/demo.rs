@@ -26,7 +26,7 @@ pub(crate) fn run(down: bool) -> Result<()> {
         return as_root(down);
     }
     if down {
-        for name in muster_testbed::remove_all()? {
+        for name in muster_testbed::remove(BED)? {
             println!("removed {name}");
         }
         if folder.exists() {

@@ -52,7 +52,7 @@ enum Command {
         /// Boots nodes of these names on a bed that stays, and says how to get into them.
         #[arg(long, value_name = "NODE", num_args = 1.., conflicts_with = "down")]
         up: Vec<String>,
-        /// Removes every node, also those of a bed that is in use.
+        /// Removes every node but those of a bed that a running program holds.
         #[arg(long)]
         down: bool,
     },

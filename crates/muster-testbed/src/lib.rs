@@ -50,7 +50,7 @@ pub use bed::{NodeBuilder, Testbed};
 pub use binaries::{Binaries, binaries, shim_target};
 pub use cgroup::Layout;
 pub use node::Node;
-pub use place::{collect_garbage, list, remove_all};
+pub use place::{collect_garbage, list, remove, remove_all};
 pub use process::Output;
 pub use relay::{BadCable, Cable};
 pub use requirements::{Missing, REQUIRED, missing_packages, why_not};

@@ -55,7 +55,7 @@ fn lock() -> Result<File> {
 /// Takes the lowest free slot, after removing what killed processes left.
 pub(crate) fn take(name: &str) -> Result<Slot> {
     let _held = lock()?;
-    collect_locked(false)?;
+    collect_locked(|bed| !bed.kept)?;
     prepare_machine()?;
     for number in SLOTS {
         if file(number, "lock").exists() {
@@ -105,13 +105,27 @@ pub fn list() -> Result<Vec<Bed>> {
 /// Removes the beds whose process is gone, except the kept ones. Returns the names of those removed.
 pub fn collect_garbage() -> Result<Vec<String>> {
     let _held = lock()?;
-    collect_locked(false)
+    collect_locked(|bed| !bed.kept)
+}
+
+/// Removes the beds of this name whose process is gone, kept or not. Returns the names of those removed.
+pub fn remove(name: &str) -> Result<Vec<String>> {
+    let _held = lock()?;
+    let gone = collect_locked(|bed| bed.name == name)?;
+    leave_if_empty()?;
+    Ok(gone)
 }
 
 /// Removes every bed whose process is gone, the kept ones too. Returns the names of those removed.
 pub fn remove_all() -> Result<Vec<String>> {
     let _held = lock()?;
-    let gone = collect_locked(true)?;
+    let gone = collect_locked(|_| true)?;
+    leave_if_empty()?;
+    Ok(gone)
+}
+
+/// Undoes what all beds share.
+fn leave_if_empty() -> Result<()> {
     if beds()?.is_empty() {
         net::unguard_routes();
         if Path::new(STATE).join("mounted-nspawn").exists() {
@@ -119,13 +133,13 @@ pub fn remove_all() -> Result<Vec<String>> {
             let _ = fs::remove_file(Path::new(STATE).join("mounted-nspawn"));
         }
     }
-    Ok(gone)
+    Ok(())
 }
 
-fn collect_locked(kept_too: bool) -> Result<Vec<String>> {
+fn collect_locked(which: impl Fn(&Bed) -> bool) -> Result<Vec<String>> {
     let mut gone = Vec::new();
     for bed in beds()? {
-        if !bed.owned && (kept_too || !bed.kept) {
+        if !bed.owned && which(&bed) {
             dismantle(bed.slot)?;
             forget(bed.slot);
             gone.push(bed.name);

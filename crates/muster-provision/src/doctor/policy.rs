@@ -231,7 +231,7 @@ fn keys(p: &Policy) -> Finding {
         Some(t) => pass(format!("phases are listed for {} keys", t.len())),
         None => warn(
             "every controller key may ask for every phase",
-            "list the phases of each key in the inventory",
+            "provision with the phases of each key: `--controller-key 'FILE;phases=probe,join'`",
         ),
     }
 }

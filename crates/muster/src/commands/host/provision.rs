@@ -133,14 +133,16 @@ fn show_plan(rows: Vec<Row>, printer: &mut Printer) -> Exit {
         let host = r.host.clone();
         r.steps.iter().map(move |step| Line { host: host.clone(), step: step.clone() })
     });
+    // Of a host that could not be looked at nobody knows what is to be done.
+    let all_seen = rows.iter().all(|r| r.outcome == Exit::Ok);
     printer.listing(&Listing {
         columns: &["host", "step"],
         rows: lines.collect(),
         cells: |l| vec![l.host.clone(), l.step.clone()],
         name: |l| l.host.clone(),
-        empty: "nothing is to be done",
+        empty: if all_seen { "nothing is to be done" } else { "" },
     });
-    printer.talk("this is a plan: hosts were looked at, nothing was changed");
+    printer.talk("this is a plan: nothing was changed");
     Exit::of_many(rows.iter().map(|r| r.outcome))
 }
 
