@@ -401,7 +401,10 @@ fn an_account_that_is_not_ours_is_not_taken() {
     let before = s.snapshot();
     let mut spec = spec(&s);
     let e = provision(&Shell::direct(&s), &spec).unwrap_err().to_string();
-    assert!(e.contains("account muster") && e.contains("choose another login for the host in the inventory"), "{e}");
+    assert!(
+        e.contains("account muster") && e.contains("choose another login for the host in the inventory"),
+        "{e}"
+    );
     spec.account = AccountName::new("admin").unwrap();
     let e = provision(&Shell::over_ssh(&s), &spec).unwrap_err().to_string();
     assert!(e.contains("the admin login itself"), "{e}");

@@ -18,7 +18,10 @@ struct Terminal {
 
 impl Terminal {
     fn start(b: &Bench, columns: u16, line: &str, env: &[(&str, &str)]) -> Self {
-        let mut c = b.p.command("/usr/bin/script");
+        // Whoever runs the tests may have had SIGINT ignored, as a shell does for what it puts in the background, and what is
+        // ignored stays so. A question that nobody answers ends the test, not the hour.
+        let mut c = b.p.command("/usr/bin/env");
+        c.args(["--default-signal=INT", "/usr/bin/timeout", "--foreground", "120", "/usr/bin/script"]);
         let line = format!("trap : INT; stty cols {columns} rows 24; {MUSTER} {line}; echo END=$?; stty -a");
         c.args(["-qec", &line, "/dev/null"])
             .env("TERM", "xterm")
