@@ -38,7 +38,7 @@ pub(crate) fn run(down: bool) -> Result<()> {
     println!(
         "This boots two Debian nodes in network namespaces on this machine (root is needed for that), provisions\n\
          them over SSH, runs the full life of a host with a signed profile, and attacks it. Nothing outside {} and\n\
-         the nodes is changed, but for Debian packages that are missing here.",
+         the nodes is changed, but for Debian packages that are missing here and the cached root of the nodes.",
         folder.display()
     );
     setup::packages()?;

@@ -341,7 +341,7 @@ impl Talk<'_> {
     }
 }
 
-/// Kills what is left of the tool's session; with `gentle`, only when the leader has ended (and
+/// Kills what is left of the tool's session; with `ended`, only when the leader has ended (and
 /// what is left are helpers that outlived it).
 fn end_session(child: &Child, ended: bool) {
     let mut doomed = procfs::descendants(child.pid());
