@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -89,6 +90,12 @@ impl Testbed {
         net::v4(self.number, net::GATE)
     }
 
+    /// The same for IPv6.
+    #[must_use]
+    pub fn gate_v6(&self) -> std::net::Ipv6Addr {
+        net::v6(self.number, net::GATE)
+    }
+
     /// A new Ed25519 key pair made by `ssh-keygen`, without passphrase.
     pub fn keygen(&self, name: &str) -> Result<KeyPair> {
         KeyPair::generate(&self.dir().join("keys"), name, &["-t", "ed25519"])
@@ -121,7 +128,7 @@ impl Testbed {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every node knows every other by name.
+    /// Every node knows every other by name; one that is not laid yet is told when it is.
     fn sync_hosts(&self) -> Result<()> {
         let nodes = self.lock_nodes();
         let mut table = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
@@ -131,10 +138,21 @@ impl Testbed {
                 table.push_str(&format!("{addr} {}\n", node.plan.name));
             }
         }
-        for node in nodes.iter() {
+        for node in nodes.iter().filter(|n| n.laid.load(Ordering::Acquire)) {
             fs::write(node.plan.root().join("etc/hosts"), &table)?;
         }
         Ok(())
+    }
+
+    /// Every end of a cable knows every other; those whose network is not made yet come with a later call.
+    fn sync_neighbours(&self) -> Result<()> {
+        let nodes = self.lock_nodes();
+        let made: Vec<(u8, &str)> = nodes
+            .iter()
+            .filter(|n| n.laid.load(Ordering::Acquire))
+            .map(|n| (n.plan.index, n.plan.name.as_str()))
+            .collect();
+        net::introduce(self.number, &made)
     }
 
     fn save_logs(&self) {
@@ -178,7 +196,9 @@ impl NodeBuilder<'_> {
             inner
         };
         inner.plan.lay().with_context(|| format!("cannot lay node {}", self.name))?;
+        inner.laid.store(true, Ordering::Release);
         bed.sync_hosts()?;
+        bed.sync_neighbours()?;
         inner.start()?;
         let node = Node::new(inner);
         node.wait_boot().with_context(|| format!("node {} did not boot", self.name))?;

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,12 +23,14 @@ const BOOT_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) plan: Plan,
+    /// Its folders and its network are there.
+    pub(crate) laid: AtomicBool,
     keeper: Mutex<Option<Keeper>>,
 }
 
 impl Inner {
     pub(crate) fn new(plan: Plan) -> Self {
-        Self { plan, keeper: Mutex::new(None) }
+        Self { plan, laid: AtomicBool::new(false), keeper: Mutex::new(None) }
     }
 
     fn keeper(&self) -> MutexGuard<'_, Option<Keeper>> {
