@@ -50,19 +50,10 @@ impl From<Malformed> for KeyFault {
 impl KeyFile {
     /// Reads OpenSSH's format.
     pub fn parse(pem: &[u8]) -> Result<Self, KeyFault> {
-        if pem.len() > MAX_FILE {
-            return Err(KeyFault::Size);
-        }
-        let container = unarmor(pem)?;
+        let container = container(pem)?;
         let mut r = Reader::new(&container);
-        if r.take(MAGIC.len())? != MAGIC {
-            return Err(KeyFault::Format);
-        }
-        let (cipher, kdf, options) = (r.text()?, r.text()?, r.string()?);
-        if r.u32()? != 1 {
-            return Err(KeyFault::Format);
-        }
-        let public = r.string()?.to_vec();
+        let head = Head::read(&mut r)?;
+        let public = head.public.to_vec();
         let body = Arc::new(Zeroizing::new(r.string()?.to_vec()));
         let name = blob_kind_name(&public).unwrap_or_default();
         if name.starts_with("sk-") {
@@ -72,29 +63,15 @@ impl KeyFile {
         if let Some(bits) = rsa_bits(&public).filter(|bits| !(2048..=8192).contains(bits)) {
             return Err(KeyFault::RsaSize(bits));
         }
-        let sealed = sealed(cipher, kdf, options, &mut r)?.map(Arc::new);
+        let sealed = sealed(&head, &mut r)?.map(Arc::new);
         r.end()?;
         Ok(Self { public, kind, body, sealed })
     }
 
     /// The public half of a key file of any kind, those that cannot sign here too, in its wire form.
     pub fn public_half(pem: &[u8]) -> Result<Vec<u8>, KeyFault> {
-        if pem.len() > MAX_FILE {
-            return Err(KeyFault::Size);
-        }
-        let container = unarmor(pem)?;
-        let mut r = Reader::new(&container);
-        if r.take(MAGIC.len())? != MAGIC {
-            return Err(KeyFault::Format);
-        }
-        // Cipher, key derivation and its options.
-        for _ in 0..3 {
-            r.string()?;
-        }
-        if r.u32()? != 1 {
-            return Err(KeyFault::Format);
-        }
-        Ok(r.string()?.to_vec())
+        let container = container(pem)?;
+        Ok(Head::read(&mut Reader::new(&container))?.public.to_vec())
     }
 
     /// Whether a passphrase is needed.
@@ -145,8 +122,33 @@ impl fmt::Debug for KeyFile {
     }
 }
 
-/// The base64 between the two lines.
-fn unarmor(pem: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
+/// What stands in the clear before the private half (`PROTOCOL.key`, section 1).
+struct Head<'c> {
+    cipher: &'c str,
+    kdf: &'c str,
+    kdf_options: &'c [u8],
+    public: &'c [u8],
+}
+
+impl<'c> Head<'c> {
+    /// Leaves the reader at the private half. Of several keys in one file, which nothing writes, there is none.
+    fn read(r: &mut Reader<'c>) -> Result<Self, KeyFault> {
+        if r.take(MAGIC.len())? != MAGIC {
+            return Err(KeyFault::Format);
+        }
+        let (cipher, kdf, kdf_options) = (r.text()?, r.text()?, r.string()?);
+        if r.u32()? != 1 {
+            return Err(KeyFault::Format);
+        }
+        Ok(Self { cipher, kdf, kdf_options, public: r.string()? })
+    }
+}
+
+/// The bytes between the two lines of a file that is not too large.
+fn container(pem: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
+    if pem.len() > MAX_FILE {
+        return Err(KeyFault::Size);
+    }
     let text = core::str::from_utf8(pem).map_err(|_| KeyFault::Format)?;
     let text = text.trim_start().strip_prefix(BEGIN).ok_or(KeyFault::Format)?;
     let (inner, _) = text.split_once(END).ok_or(KeyFault::Format)?;
@@ -155,14 +157,14 @@ fn unarmor(pem: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
     Base64::decode_vec(&base64).map(Zeroizing::new).map_err(|_| KeyFault::Format)
 }
 
-fn sealed(cipher: &str, kdf: &str, options: &[u8], r: &mut Reader<'_>) -> Result<Option<Sealed>, KeyFault> {
-    let cipher = Cipher::new(cipher).map_err(|_| KeyFault::Format)?;
-    match (kdf, cipher.is_none()) {
+fn sealed(head: &Head<'_>, r: &mut Reader<'_>) -> Result<Option<Sealed>, KeyFault> {
+    let cipher = Cipher::new(head.cipher).map_err(|_| KeyFault::Format)?;
+    match (head.kdf, cipher.is_none()) {
         ("none", true) => return Ok(None),
         ("bcrypt", false) => {}
         _ => return Err(KeyFault::Format),
     }
-    let mut o = Reader::new(options);
+    let mut o = Reader::new(head.kdf_options);
     let salt = o.string()?.to_vec();
     let rounds = o.u32()?;
     o.end()?;
@@ -189,6 +191,22 @@ mod tests {
         let key = file.open(None).unwrap();
         assert_eq!(key.public_blob(), file.public_blob());
         assert!(key.sign(b"x", RsaHash::Sha512).is_ok());
+    }
+
+    /// One reader for both: what one of them refuses in the clear part, so does the other.
+    #[test]
+    fn a_bad_head_is_refused_with_and_without_the_private_half() {
+        let good = container(SHORT).unwrap();
+        for at in [0, MAGIC.len(), MAGIC.len() + 3, MAGIC.len() + 8 + 4 + 8 + 3] {
+            let mut bad = good.to_vec();
+            bad[at] ^= 0xff;
+            let pem = format!("{BEGIN}\n{}\n{END}\n", Base64::encode_string(&bad));
+            assert_eq!(KeyFile::public_half(pem.as_bytes()), Err(KeyFault::Format), "{at}");
+            assert_eq!(KeyFile::parse(pem.as_bytes()).err(), Some(KeyFault::Format), "{at}");
+        }
+        let long = vec![b'a'; MAX_FILE + 1];
+        assert_eq!(KeyFile::public_half(&long), Err(KeyFault::Size));
+        assert_eq!(KeyFile::parse(&long).err(), Some(KeyFault::Size));
     }
 
     proptest! {

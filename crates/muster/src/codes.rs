@@ -105,6 +105,7 @@ codes! {
     ConnectDropped = "connect-dropped", Unreachable, "the connection was dropped before the SSH greeting", "Look at the host's sshd log: a penalty, MaxStartups or a firewall closed it.";
     ConnectDeadline = "connect-deadline", Unreachable, "connecting took longer than its deadline", "Look at the link, or raise --connect-timeout.";
     HostKeyChanged = "host-key-changed", Unreachable, "the host showed a key that is not the pinned one", "Find out why before anything else; a re-imaged host needs `muster host rotate-key`.";
+    IdentityMissing = "identity-missing", BadInput, "there is no key to log in with", "Name one with `ssh: {identities: …}` or `admin: {identities: …}` in the inventory, give --admin-key for an administrator's login, or load one into an SSH agent.";
     AuthRefused = "auth-refused", Unreachable, "the host accepted none of the identities", "Read what each identity was refused for.";
     SshProtocol = "ssh-protocol", Unreachable, "the SSH connection failed", "Read the message.";
     RawNotSpelled = "raw-not-spelled", Refused, "a host is in raw mode, where unsigned code would run as root", "Say --danger-raw to mean it, or migrate the host to verified.";

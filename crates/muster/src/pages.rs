@@ -59,6 +59,7 @@ pages! {
     "host-key-changed"
     "host-unknown"
     "hosts-failed"
+    "identity-missing"
     "input-deadline"
     "intent-form"
     "internal"

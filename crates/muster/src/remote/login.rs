@@ -40,6 +40,49 @@ pub struct AdminOverride {
     pub keys: Vec<PathBuf>,
 }
 
+/// Who names a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// `identities:` of a host's `ssh:` or of a bastion.
+    Inventory,
+    /// `identities:` of a host's `admin:`.
+    InventoryForAdmin,
+    /// `--admin-key`.
+    AdminKey,
+    /// It is where ssh(1) looks by itself.
+    Nobody,
+}
+
+/// What to log in with, and who says so.
+#[derive(Clone, Copy)]
+struct Keys<'k> {
+    named: &'k [Identity],
+    by: By,
+}
+
+/// For whom a key is opened.
+struct Whose<'w> {
+    end: &'w Endpoint,
+    user: &'w str,
+    by: By,
+}
+
+impl Whose<'_> {
+    fn unusable(&self, error: &muster_ssh::IdentityFault, inventory: &Path) -> Fault {
+        let by = match self.by {
+            By::Inventory | By::InventoryForAdmin => "the key that the inventory names",
+            By::AdminKey => "the key of --admin-key",
+            By::Nobody => "the key in ~/.ssh",
+        };
+        let what = format!("cannot log in to {} as {} with {by}", self.end.name, self.user);
+        let fault = Fault::new(Own::KeyFile, what).why(super::fault::line(error));
+        match self.by {
+            By::Inventory | By::InventoryForAdmin => fault.at(inventory, self.end.line),
+            By::AdminKey | By::Nobody => fault,
+        }
+    }
+}
+
 impl<'i> Logins<'i> {
     /// `ask` is called off the async threads when a key wants its passphrase; `agent` is `SSH_AUTH_SOCK`.
     pub fn new(
@@ -55,19 +98,17 @@ impl<'i> Logins<'i> {
 
     /// The way to the pool login, which the shim answers.
     pub fn pool(&mut self, host: &Host) -> Result<Route, Faults> {
-        self.route(host, &host.ssh.user, &host.ssh.identities)
+        self.route(host, &host.ssh.user, Keys { named: &host.ssh.identities, by: By::Inventory })
     }
 
-    /// The way to the pool login with these identities and no others.
+    /// The way to the pool login with these identities and no others, which may be none.
     pub fn pool_as(&mut self, host: &Host, logins: &[Login]) -> Result<Route, Faults> {
-        let known = self.route(host, &host.ssh.user, &[])?;
-        let end = &host.ssh;
-        let mut hop = self.bare(end, &end.user)?;
+        let bastions = self.bastions(host);
+        let mut hop = self.bare(&host.ssh, &host.ssh.user)?;
         for login in logins {
             hop = hop.identity(login.clone());
         }
-        let bastions = known.hops().take(known.len() - 1).cloned().collect();
-        Ok(Route::via(bastions, hop))
+        Ok(Route::via(bastions?, hop))
     }
 
     /// The way to the administrator's login, and its user.
@@ -77,32 +118,47 @@ impl<'i> Logins<'i> {
                 .at(&self.inventory.file, host.line)
                 .fix("Give --admin-user, or write `admin: {user: NAME}` in the inventory.")
         })?;
-        let named: Vec<Identity> =
+        let given: Vec<Identity> =
             over.keys.iter().map(|key| Identity::File { key: key.clone(), certificate: None }).collect();
-        let route = self.route(host, user, if named.is_empty() { &host.admin.identities } else { &named })?;
+        let keys = if given.is_empty() {
+            Keys { named: &host.admin.identities, by: By::InventoryForAdmin }
+        } else {
+            Keys { named: &given, by: By::AdminKey }
+        };
+        let route = self.route(host, user, keys)?;
         Ok((route, user.clone()))
     }
 
-    fn route(&mut self, host: &Host, user: &str, identities: &[Identity]) -> Result<Route, Faults> {
+    fn route(&mut self, host: &Host, user: &str, keys: Keys<'_>) -> Result<Route, Faults> {
+        let bastions = self.bastions(host);
+        let target = self.hop(&host.ssh, user, keys);
+        match (bastions, target) {
+            (Ok(bastions), Ok(target)) => Ok(Route::via(bastions, target)),
+            (Err(faults), Ok(_)) => Err(faults),
+            (Ok(_), Err(fault)) => Err(fault.into()),
+            (Err(faults), Err(fault)) => {
+                let mut all = faults.into_vec();
+                all.push(fault);
+                Err(Faults::check(all)
+                    .err()
+                    .unwrap_or_else(|| Fault::new(Own::Fault, "a hop was refused without a reason").into()))
+            }
+        }
+    }
+
+    /// The hops before a host.
+    fn bastions(&mut self, host: &Host) -> Result<Vec<Hop>, Faults> {
         let inventory = self.inventory;
         let mut faults = Vec::new();
         let mut bastions = Vec::new();
         for end in host.ssh.via.iter().filter_map(|name| inventory.bastions.get(name)) {
-            match self.hop(end, &end.user, &end.identities) {
+            match self.hop(end, &end.user, Keys { named: &end.identities, by: By::Inventory }) {
                 Ok(hop) => bastions.push(hop),
                 Err(fault) => faults.push(fault),
             }
         }
-        let target = match self.hop(&host.ssh, user, identities) {
-            Ok(hop) => Some(hop),
-            Err(fault) => {
-                faults.push(fault);
-                None
-            }
-        };
         Faults::check(faults)?;
-        let target = target.ok_or_else(|| Fault::new(Own::Fault, "a hop was refused without a reason"))?;
-        Ok(Route::via(bastions, target))
+        Ok(bastions)
     }
 
     /// A hop without anything to log in with.
@@ -114,13 +170,44 @@ impl<'i> Logins<'i> {
         Ok(Hop::new(end.name.clone(), address, user, trust).port(end.port).timing(self.timing))
     }
 
-    fn hop(&mut self, end: &Endpoint, user: &str, identities: &[Identity]) -> Result<Hop, Fault> {
-        let mut hop = self.bare(end, user)?;
-        let usual = if identities.is_empty() { self.usual() } else { Vec::new() };
-        for identity in identities.iter().chain(&usual) {
-            hop = hop.identity(self.open(identity)?);
+    fn hop(&mut self, end: &Endpoint, user: &str, keys: Keys<'_>) -> Result<Hop, Fault> {
+        let hop = self.bare(end, user)?;
+        let mut logins = Vec::new();
+        let mut unusable = None;
+        for identity in keys.named {
+            logins.push(self.open(identity, &Whose { end, user, by: keys.by })?);
         }
-        Ok(hop)
+        if keys.named.is_empty() {
+            for identity in self.usual() {
+                match self.open(&identity, &Whose { end, user, by: By::Nobody }) {
+                    Ok(login) => logins.push(login),
+                    // Nobody named it: it stands in the way of no other that works.
+                    Err(fault) => unusable = unusable.or(Some(fault)),
+                }
+            }
+        }
+        if logins.is_empty() {
+            return Err(unusable.unwrap_or_else(|| self.nothing_to_offer(end, user, keys.by)));
+        }
+        Ok(logins.into_iter().fold(hop, Hop::identity))
+    }
+
+    /// No key file, no agent, none in the inventory: no host need be asked to hear that it lets nobody in.
+    fn nothing_to_offer(&self, end: &Endpoint, user: &str, by: By) -> Fault {
+        let fix = match by {
+            By::InventoryForAdmin => "Give --admin-key FILE, write `admin: {identities: [FILE]}`",
+            _ if self.inventory.bastions.contains_key(&end.name) => {
+                "Write `identities: [FILE]` at the bastion"
+            }
+            _ => "Write `ssh: {identities: [FILE]}`",
+        };
+        Fault::new(Own::IdentityMissing, format!("there is no key to log in to {} with as {user}", end.name))
+            .at(&self.inventory.file, end.line)
+            .why(format!(
+                "the inventory names none, SSH_AUTH_SOCK names no agent, and ~/.ssh has no {}",
+                USUAL.join(", ")
+            ))
+            .fix(format!("{fix} in the inventory, or load a key into an SSH agent."))
     }
 
     /// What ssh(1) would offer: the agent, then the usual files.
@@ -132,16 +219,13 @@ impl<'i> Logins<'i> {
         agent.into_iter().chain(files.map(|key| Identity::File { key, certificate: None })).collect()
     }
 
-    fn open(&mut self, identity: &Identity) -> Result<Login, Fault> {
+    fn open(&mut self, identity: &Identity, whose: &Whose<'_>) -> Result<Login, Fault> {
         if let Some(there) = self.opened.get(identity) {
             return Ok(there.clone());
         }
         let opened = match identity {
             Identity::File { key, certificate } => {
-                let refuse = |e: muster_ssh::IdentityFault| {
-                    Fault::new(Own::KeyFile, "cannot log in with the key that is named")
-                        .why(super::fault::line(&e))
-                };
+                let refuse = |e: muster_ssh::IdentityFault| whose.unusable(&e, &self.inventory.file);
                 let login = Login::key_file(key, Passphrase::Ask(self.ask.clone())).map_err(refuse)?;
                 match certificate {
                     Some(path) => login.with_certificate_file(path).map_err(refuse)?,

@@ -19,9 +19,9 @@ pub struct Logins {
 }
 
 impl Logins {
-    /// Both.
-    pub fn new(pool: Arc<Session>, admin: Arc<Session>, name: &str) -> Self {
-        Self { pool: Some(pool), admin, name: Some(name.to_owned()) }
+    /// Both; without a pool login its proof fails.
+    pub fn new(pool: Option<Arc<Session>>, admin: Arc<Session>, name: &str) -> Self {
+        Self { pool, admin, name: Some(name.to_owned()) }
     }
 
     /// The administrator's alone, for what takes the pool login away.

@@ -90,3 +90,79 @@ fn user_certificates_log_in_from_a_file_and_from_an_agent() {
         assert_eq!((ran.code, b.sent()), (0, 2 * (n + 1)), "{kind}: {}{}", ran.out, ran.err);
     }
 }
+
+/// Nothing to offer is our own lack, told before a host is asked: no host "does not let us in" for it.
+#[test]
+fn without_any_key_the_error_names_what_to_give() {
+    require_sshd_or_skip!();
+    let b = Bench::new();
+    b.p.sh("sed -i 's/, identities: .*}, pools/}, pools/' inventory.yaml");
+    assert!(!b.p.read("inventory.yaml").contains("identities"), "{}", b.p.read("inventory.yaml"));
+    let key = b.sshd.login().path.display().to_string();
+    let user = muster_ssh::testing::user();
+    let said = |line: &str| {
+        let before = b.sent();
+        let ran = b.p.muster(line);
+        assert_eq!(b.sent(), before, "{line}: the host was asked");
+        (ran.code, ran.err.lines().find(|l| l.starts_with("error[")).unwrap_or_default().to_owned())
+    };
+    let (code, error) = said(JOIN);
+    assert_eq!(code, 3, "{error}");
+    assert!(error.starts_with("error[identity-missing]: inventory.yaml:4: "), "{error}");
+    for word in ["h1", user.as_str(), "`ssh: {identities: [FILE]}`", "agent"] {
+        assert!(error.contains(word), "{word}: {error}");
+    }
+    for line in ["host doctor h1 --no-attack", "host unprovision h1 --yes", "host floor set h1 --floor a=1"] {
+        let (code, error) = said(&format!("{line} --admin-user {user}"));
+        assert_eq!(code, 3, "{line}: {error}");
+        assert!(
+            error.starts_with("error[identity-missing]: ") && error.contains("--admin-key FILE"),
+            "{error}"
+        );
+        // The administrator's key is enough for what does not use the pool login.
+        let ran = b.p.muster(&format!("{line} --admin-user {user} --admin-key {key}"));
+        assert!(
+            !format!("{}{}", ran.out, ran.err).contains("identity-missing"),
+            "{line}: {}{}",
+            ran.out,
+            ran.err
+        );
+    }
+    let (code, error) = said(&format!("host doctor h1 --admin-user {user} --admin-key {key}"));
+    assert_eq!(code, 3, "{error}");
+    assert!(
+        error.contains("`ssh: {identities: [FILE]}`"),
+        "its attacks are made with the pool login: {error}"
+    );
+}
+
+/// A key that nobody named is no reason to stop while another works; one that was named is, and the error says by whom.
+#[test]
+fn an_unusable_key_is_told_with_its_host_and_with_who_named_it() {
+    require_sshd_or_skip!();
+    let b = Bench::new();
+    let good = b.sshd.login().path.clone();
+    b.p.sh("sed -i 's/, identities: .*}, pools/}, pools/' inventory.yaml");
+    b.p.write(".ssh/id_rsa", "-----BEGIN RSA PRIVATE KEY-----\n");
+    b.p.sh("chmod 600 .ssh/id_rsa");
+    let error = |ran: &Ran| ran.err.lines().find(|l| l.starts_with("error[")).unwrap_or_default().to_owned();
+    let ran = join(&b, None);
+    assert!(
+        error(&ran).starts_with("error[key-file]: cannot log in to h1 as ")
+            && error(&ran).contains("the key in ~/.ssh"),
+        "{}",
+        ran.err
+    );
+    std::fs::copy(&good, b.p.join(".ssh/id_ed25519")).unwrap();
+    assert_eq!(join(&b, None).code, 0, "the other one works");
+    b.inventory(&["h1"], "nowhere");
+    let ran = join(&b, None);
+    assert!(
+        error(&ran).starts_with("error[key-file]: inventory.yaml:4: cannot log in to h1 as "),
+        "{}",
+        ran.err
+    );
+    let ran = b.p.muster("host doctor h1 --admin-user a --admin-key inventory.yaml");
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(error(&ran).contains("cannot log in to h1 as a with the key of --admin-key: "), "{}", ran.err);
+}

@@ -1,7 +1,7 @@
 //! What the commands over the administrator's login share: becoming root, telling what happens, and what came of it.
 
 use super::fleet::{Asker, Finished, Fleet, Job, Reporter, Slot};
-use super::reach::{self, Both, Reach};
+use super::reach::{self, Both, Pool, Reach};
 use crate::codes::{Code, Own};
 use crate::exit::Exit;
 use crate::fault::{Fault, Faults};
@@ -149,7 +149,7 @@ impl Finished for Row {
 /// Does `work` on every host over the administrator's login and shows what came of it.
 pub fn on_all<'h, F, W>(
     title: &str,
-    (reach, access): (&Reach, &Access),
+    (reach, access, pool): (&Reach, &Access, Pool),
     hosts: &[&'h Host],
     printer: &mut Printer,
     mut work: F,
@@ -163,7 +163,7 @@ where
     let becoming = Becoming::new(access, fleet.asker(), &mut hidden)?;
     printer.hide(&hidden);
     let mut logins: Vec<Option<Both>> =
-        reach.both(hosts, &fleet.asker(), &access.over)?.into_iter().map(Some).collect();
+        reach.logins(hosts, &fleet.asker(), (&access.over, pool))?.into_iter().map(Some).collect();
     let names = reach::names(hosts);
     let timeout = reach.pace.timeout;
     let mut make = |at: usize, reporter: Reporter| -> Job<Row> {

@@ -2,7 +2,7 @@
 
 use super::admin::{self, Access};
 use super::fleet::{Finished, Fleet, Job, Reporter, Slot};
-use super::reach::{self, Both, Reach};
+use super::reach::{self, Both, Pool, Reach};
 use super::spec::{self, Typed};
 use crate::codes::Own;
 use crate::exit::Exit;
@@ -11,6 +11,7 @@ use crate::inventory::Host;
 use crate::printer::{Format, Printer, Tone, clean};
 use crate::remote::attacker::Thief;
 use crate::remote::fault;
+use crate::remote::session::Session;
 use crate::remote::shell::AdminShell;
 use crate::secret::Secrets;
 use muster_core::UtcTime;
@@ -112,8 +113,12 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let becoming = admin::Becoming::new(access, fleet.asker(), &mut hidden)?;
     printer.hide(&hidden);
     let mut logins = Vec::new();
-    for (host, both) in hosts.iter().zip(reach.both(&hosts, &fleet.asker(), &access.over)?) {
-        let thief = if settings.attack { Some(thief(reach, host, &both, &fleet)?) } else { None };
+    let pool = if settings.attack { Pool::Wanted } else { Pool::Unused };
+    for (host, both) in hosts.iter().zip(reach.logins(&hosts, &fleet.asker(), (&access.over, pool))?) {
+        let thief = match &both.pool {
+            Some(session) => Some(thief(reach, host, session, &fleet)?),
+            None => None,
+        };
         logins.push(Some((both, thief)));
     }
     let names = reach::names(&hosts);
@@ -152,10 +157,10 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     Ok(show(&all, printer))
 }
 
-fn thief(reach: &Reach, host: &Host, both: &Both, fleet: &Fleet) -> Result<Thief, Faults> {
+fn thief(reach: &Reach, host: &Host, pool: &Arc<Session>, fleet: &Fleet) -> Result<Thief, Faults> {
     let client = Client::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds()));
     let mut route = |logins: &[muster_ssh::Identity]| reach.pool_as(host, logins, &fleet.asker());
-    Thief::new(Arc::clone(&both.pool), client, host.ssh.port, &mut route)
+    Thief::new(Arc::clone(pool), client, host.ssh.port, &mut route)
 }
 
 fn broken(host: String) -> Examined {
@@ -185,7 +190,9 @@ impl Patient {
             None => self.look(reporter).await,
         };
         self.both.admin.close().await;
-        self.both.pool.close().await;
+        if let Some(pool) = &self.both.pool {
+            pool.close().await;
+        }
         Examined {
             host: self.name,
             report,

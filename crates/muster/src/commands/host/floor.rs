@@ -2,7 +2,7 @@
 
 use super::admin::{self, Access, Row};
 use super::fleet::Reporter;
-use super::reach::Reach;
+use super::reach::{Pool, Reach};
 use crate::codes::Own;
 use crate::fault::{Fault, Outcome};
 use crate::printer::{Printer, clean};
@@ -45,15 +45,21 @@ pub fn set(settings: &Settings, printer: &mut Printer) -> Outcome {
         )?;
     }
     let (lower, rebuild, plan) = (settings.lower, settings.rebuild, settings.plan);
-    let rows = admin::on_all("floor set", (reach, access), &hosts, printer, |host, _, shell, reporter| {
-        let one = One { host: host.name.to_string(), floors: settings.floors.clone(), shell, reporter };
-        async move {
-            if rebuild {
-                return one.rebuild(plan).await;
+    let rows = admin::on_all(
+        "floor set",
+        (reach, access, Pool::Unused),
+        &hosts,
+        printer,
+        |host, _, shell, reporter| {
+            let one = One { host: host.name.to_string(), floors: settings.floors.clone(), shell, reporter };
+            async move {
+                if rebuild {
+                    return one.rebuild(plan).await;
+                }
+                one.set(lower, plan).await
             }
-            one.set(lower, plan).await
-        }
-    })?;
+        },
+    )?;
     Ok(admin::conclude(rows, printer))
 }
 

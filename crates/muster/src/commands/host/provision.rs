@@ -1,7 +1,7 @@
 //! `muster host provision` and `unprovision`.
 
 use super::admin::{self, Access, Row};
-use super::reach::Reach;
+use super::reach::{Pool, Reach};
 use super::spec::{self, Typed};
 use crate::codes::Own;
 use crate::exit::Exit;
@@ -68,27 +68,36 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let mut left = specs.into_iter();
     let (plan, resume, timeout) = (settings.plan, settings.resume, reach.pace.timeout);
     let title = if plan { "looking" } else { "provision" };
-    let rows = admin::on_all(title, (reach, access), &hosts, printer, |host, both, shell, reporter| {
-        let (spec, name) = (left.next(), host.name.to_string());
-        async move {
-            let spec = spec.ok_or_else(|| Fault::new(Own::Fault, "there is no specification"))?;
-            let options = admin::options(timeout, resume)?;
-            if plan {
-                reporter.stage("looking at the host");
-                let preview = run::preview(&shell, &spec, &options).await;
-                return previewed(&name, preview.map_err(|e| admin::run_fault(&e, &shell))?);
-            }
-            let prover = Logins::new(both.pool, both.admin, &name);
-            let mut watch = |event| admin::tell(&reporter, &event);
-            let done = run::provision(&shell, &prover, &spec, &options, &mut watch).await;
-            match done.map_err(|e| admin::run_fault(&e, &shell))? {
-                Done::Unchanged { proof } => Ok(Row::good(&name, "unchanged", proof, Vec::new())),
-                Done::Changed { steps, proof } => {
-                    Ok(Row::good(&name, "changed", proof, steps.iter().map(ToString::to_string).collect()))
+    let rows = admin::on_all(
+        title,
+        (reach, access, Pool::Wanted),
+        &hosts,
+        printer,
+        |host, both, shell, reporter| {
+            let (spec, name) = (left.next(), host.name.to_string());
+            async move {
+                let spec = spec.ok_or_else(|| Fault::new(Own::Fault, "there is no specification"))?;
+                let options = admin::options(timeout, resume)?;
+                if plan {
+                    reporter.stage("looking at the host");
+                    let preview = run::preview(&shell, &spec, &options).await;
+                    return previewed(&name, preview.map_err(|e| admin::run_fault(&e, &shell))?);
+                }
+                let prover = Logins::new(both.pool, both.admin, &name);
+                let mut watch = |event| admin::tell(&reporter, &event);
+                let done = run::provision(&shell, &prover, &spec, &options, &mut watch).await;
+                match done.map_err(|e| admin::run_fault(&e, &shell))? {
+                    Done::Unchanged { proof } => Ok(Row::good(&name, "unchanged", proof, Vec::new())),
+                    Done::Changed { steps, proof } => Ok(Row::good(
+                        &name,
+                        "changed",
+                        proof,
+                        steps.iter().map(ToString::to_string).collect(),
+                    )),
                 }
             }
-        }
-    })?;
+        },
+    )?;
     if plan {
         return Ok(show_plan(rows, printer));
     }
@@ -190,8 +199,12 @@ pub fn undo(settings: &Undo, printer: &mut Printer) -> Outcome {
         reach.confirm(settings.yes, true, &hosts, what)?;
     }
     let (plan, timeout) = (*plan, reach.pace.timeout);
-    let rows =
-        admin::on_all("unprovision", (reach, access), &hosts, printer, |host, both, shell, reporter| {
+    let rows = admin::on_all(
+        "unprovision",
+        (reach, access, Pool::Unused),
+        &hosts,
+        printer,
+        |host, both, shell, reporter| {
             let (name, account) = (host.name.to_string(), host.ssh.user.clone());
             async move {
                 if plan {
@@ -218,6 +231,7 @@ pub fn undo(settings: &Undo, printer: &mut Printer) -> Outcome {
                 let steps = done.map_err(|e| admin::run_fault(&e, &shell))?;
                 Ok(Row::good(&name, "put back", format!("{} things were put back", steps.len()), steps))
             }
-        })?;
+        },
+    )?;
     Ok(if plan { show_plan(rows, printer) } else { admin::conclude(rows, printer) })
 }

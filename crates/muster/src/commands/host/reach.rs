@@ -66,24 +66,43 @@ impl Reach {
 
     /// The pool logins of these hosts, in their order; every host that cannot be reached at all is named before any is.
     pub fn pool(&self, hosts: &[&Host], asker: &Asker) -> Result<Vec<Arc<Session>>, Faults> {
-        self.sessions(hosts, asker, &mut |logins, host| Ok((logins.pool(host)?, host.ssh.user.clone())))
+        self.pool_over(&self.client()?, hosts, asker)
     }
 
-    /// The administrators' logins of these hosts.
-    pub fn admin(
+    /// The administrators' logins of these hosts and, where it is wanted, the pool's too, over one client: their bastions are
+    /// shared. Who only puts back what was provisioned need not hold the controller key.
+    pub fn logins(
         &self,
         hosts: &[&Host],
         asker: &Asker,
-        over: &AdminOverride,
-    ) -> Result<Vec<Arc<Session>>, Faults> {
-        self.sessions(hosts, asker, &mut |logins, host| logins.admin(host, over))
+        (over, pool): (&AdminOverride, Pool),
+    ) -> Result<Vec<Both>, Faults> {
+        let client = self.client()?;
+        let admin = self.sessions(&client, hosts, asker, &mut |logins, host| logins.admin(host, over))?;
+        let pool: Vec<Option<Arc<Session>>> = match pool {
+            Pool::Wanted => self.pool_over(&client, hosts, asker)?.into_iter().map(Some).collect(),
+            Pool::Unused => hosts.iter().map(|_| None).collect(),
+        };
+        Ok(admin.into_iter().zip(pool).map(|(admin, pool)| Both { admin, pool }).collect())
     }
 
-    /// Both logins of each host, over one client: their bastions are shared.
-    pub fn both(&self, hosts: &[&Host], asker: &Asker, over: &AdminOverride) -> Result<Vec<Both>, Faults> {
-        let admin = self.admin(hosts, asker, over)?;
-        let pool = self.pool(hosts, asker)?;
-        Ok(admin.into_iter().zip(pool).map(|(admin, pool)| Both { admin, pool }).collect())
+    fn pool_over(
+        &self,
+        client: &Arc<Client>,
+        hosts: &[&Host],
+        asker: &Asker,
+    ) -> Result<Vec<Arc<Session>>, Faults> {
+        let user = |host: &Host| host.ssh.user.clone();
+        self.sessions(client, hosts, asker, &mut |logins, host| Ok((logins.pool(host)?, user(host))))
+    }
+
+    fn client(&self) -> Result<Arc<Client>, Fault> {
+        let store = Store::at(self.state.as_deref())?;
+        let client = Client::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds()));
+        // A pin that could not be spelled out is as good as before.
+        Ok(Arc::new(client.on_login(move |hop| {
+            let _ = hop.key_line().as_deref().and_then(HostKey::parse).map(|key| store.spell_out(&key));
+        })))
     }
 
     /// The way to a host's pool login with these identities and no others.
@@ -102,21 +121,21 @@ impl Reach {
         work(&mut Logins::new(&self.inventory, &of, ask(asker.clone()), machine, self.pace.timing()))
     }
 
-    fn sessions(&self, hosts: &[&Host], asker: &Asker, route: Way<'_>) -> Result<Vec<Arc<Session>>, Faults> {
-        let store = Store::at(self.state.as_deref())?;
-        let pins = store.read()?;
-        let client = Client::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds()));
-        // A pin that could not be spelled out is as good as before.
-        let client = Arc::new(client.on_login(move |hop| {
-            let _ = hop.key_line().as_deref().and_then(HostKey::parse).map(|key| store.spell_out(&key));
-        }));
+    fn sessions(
+        &self,
+        client: &Arc<Client>,
+        hosts: &[&Host],
+        asker: &Asker,
+        route: Way<'_>,
+    ) -> Result<Vec<Arc<Session>>, Faults> {
+        let pins = Store::at(self.state.as_deref())?.read()?;
         self.with_logins(asker, &mut |logins| {
             let mut faults = Vec::new();
             let mut sessions = Vec::new();
             for host in hosts {
                 match route(logins, host) {
                     Ok((route, user)) => {
-                        sessions.push(Arc::new(Session::new(Arc::clone(&client), route, &user)))
+                        sessions.push(Arc::new(Session::new(Arc::clone(client), route, &user)))
                     }
                     Err(more) => {
                         let moved = pins.elsewhere(&host.ssh);
@@ -157,12 +176,21 @@ impl Reach {
 /// How a host's route and user are chosen.
 type Way<'w> = &'w mut dyn FnMut(&mut Logins<'_>, &Host) -> Result<(Route, String), Faults>;
 
+/// Whether a command of the administrator's uses the pool login too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// It does, and is refused where that login cannot be made.
+    Wanted,
+    /// It does not.
+    Unused,
+}
+
 /// The two logins of a host.
 pub struct Both {
     /// The administrator's.
     pub admin: Arc<Session>,
-    /// The one that the shim answers.
-    pub pool: Arc<Session>,
+    /// The one that the shim answers, where it was wanted.
+    pub pool: Option<Arc<Session>>,
 }
 
 fn ask(asker: Asker) -> AskPassphrase {

@@ -1,7 +1,7 @@
 //! `muster host rotate-key`: another host key for a host that was set up anew, or other controller keys on hosts.
 
 use super::admin::{self, Access, Row};
-use super::reach::Reach;
+use super::reach::{Pool, Reach};
 use super::spec;
 use crate::codes::Own;
 use crate::exit::Exit;
@@ -163,8 +163,12 @@ fn controller(settings: &Settings, text: &str, printer: &mut Printer) -> Outcome
     }
     let mut left = olds.into_iter().zip(proofs);
     let (plan, timeout) = (settings.plan, reach.pace.timeout);
-    let rows =
-        admin::on_all("rotate-key", (reach, access), &hosts, printer, |host, both, shell, reporter| {
+    let rows = admin::on_all(
+        "rotate-key",
+        (reach, access, Pool::Unused),
+        &hosts,
+        printer,
+        |host, both, shell, reporter| {
             let (name, user, key, next) =
                 (host.name.to_string(), host.ssh.user.clone(), key.clone(), left.next());
             async move {
@@ -193,14 +197,15 @@ fn controller(settings: &Settings, text: &str, printer: &mut Printer) -> Outcome
                     return Ok(Row::good(&name, "to do", detail, Vec::new()));
                 }
                 let options = [admin::options(timeout, false)?, admin::options(timeout, false)?];
-                let prover = Logins::new(proof, both.admin, &name);
+                let prover = Logins::new(Some(proof), both.admin, &name);
                 let mut watch = |event| admin::tell(&reporter, &event);
                 rotate(&shell, &prover, &rotation, &options, &mut watch)
                     .await
                     .map_err(|e| admin::run_fault(&e, &shell))?;
                 Ok(Row::good(&name, "changed", detail, Vec::new()))
             }
-        })?;
+        },
+    )?;
     let exit = admin::conclude(rows, printer);
     if exit == Exit::Ok && !plan {
         printer.hint(
