@@ -77,6 +77,40 @@ impl From<Trouble> for ConnectError {
     }
 }
 
+/// How far a connection in the making has come.
+#[derive(Debug, Default)]
+pub struct Progress(Mutex<Way>);
+
+#[derive(Debug, Default)]
+struct Way {
+    at: Option<(HopRef, Stage)>,
+    failed: Option<ConnectError>,
+}
+
+impl Progress {
+    /// The step that goes on; none before the first and after the last.
+    pub fn step(&self) -> Option<(HopRef, Stage)> {
+        lock(&self.0).at.clone()
+    }
+
+    /// What the last try failed with that is tried again.
+    pub fn last_failure(&self) -> Option<ConnectError> {
+        lock(&self.0).failed.clone()
+    }
+
+    fn at(&self, hop: &HopRef, stage: Stage) {
+        lock(&self.0).at = Some((hop.clone(), stage));
+    }
+
+    fn failed(&self, trouble: &Trouble) {
+        lock(&self.0).failed = Some(trouble.clone().into());
+    }
+
+    fn done(&self) {
+        *lock(&self.0) = Way::default();
+    }
+}
+
 impl core::fmt::Debug for Client {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()
@@ -103,18 +137,31 @@ impl Client {
 
     /// Goes the whole route. On an error nothing is left open but shared bastions.
     pub async fn connect(&self, route: &Route) -> Result<crate::Connection, ConnectError> {
+        self.connect_watched(route, &Progress::default()).await
+    }
+
+    /// The same, with what is known on the way written into `progress`, for who gives up before this returns.
+    pub async fn connect_watched(
+        &self,
+        route: &Route,
+        progress: &Progress,
+    ) -> Result<crate::Connection, ConnectError> {
         let started = Instant::now();
         let policy = route.target.timing.retry;
         let mut round = 1;
         loop {
             let mut reused = false;
-            let trouble = match self.walk(route, &mut reused).await {
-                Ok(link) => return Ok(crate::Connection::new(link)),
+            let trouble = match self.walk(route, &mut reused, progress).await {
+                Ok(link) => {
+                    progress.done();
+                    return Ok(crate::Connection::new(link));
+                }
                 Err(trouble) => trouble,
             };
             // A bastion that had been up went away under the next hop: begin again from it. One that
             // was kept from earlier may have been gone for long, which is nobody's flake.
             let again = trouble.carrier && round < policy.attempts.max(if reused { 2 } else { 1 });
+            progress.failed(&trouble);
             if !again || started.elapsed() > policy.within {
                 return Err(trouble.into());
             }
@@ -125,17 +172,23 @@ impl Client {
         }
     }
 
-    async fn walk(&self, route: &Route, reused: &mut bool) -> Result<Arc<Link>, Trouble> {
+    async fn walk(
+        &self,
+        route: &Route,
+        reused: &mut bool,
+        progress: &Progress,
+    ) -> Result<Arc<Link>, Trouble> {
         let of = route.len();
         let mut outer: Option<Arc<Link>> = None;
         let mut key = String::new();
         for (i, hop) in route.bastions.iter().enumerate() {
             let hop_ref = hop_ref(hop, i + 1, of);
             key.push_str(&hop_key(hop));
-            outer = Some(self.bastion(&key, hop, hop_ref, outer, reused).await?);
+            progress.at(&hop_ref, Stage::Connect);
+            outer = Some(self.bastion(&key, (hop, hop_ref), outer, reused, progress).await?);
         }
         let target = hop_ref(&route.target, of, of);
-        self.establish(&route.target, target, outer).await.map(Arc::new)
+        self.establish(&route.target, target, outer, progress).await.map(Arc::new)
     }
 
     /// A bastion that is up already, or a new connection to it. Whoever else wants the same one waits,
@@ -144,10 +197,10 @@ impl Client {
     async fn bastion(
         &self,
         key: &str,
-        hop: &Hop,
-        hop_ref: HopRef,
+        (hop, hop_ref): (&Hop, HopRef),
         outer: Option<Arc<Link>>,
         reused: &mut bool,
+        progress: &Progress,
     ) -> Result<Arc<Link>, Trouble> {
         let slot = Arc::clone(lock(&self.bastions).entry(key.to_owned()).or_default());
         let asked = Instant::now();
@@ -160,7 +213,7 @@ impl Client {
             return Err(Trouble { hop: HopRef { of: hop_ref.of, ..trouble.hop.clone() }, ..trouble.clone() });
         }
         *slot = Bastion::default();
-        match self.establish(hop, hop_ref, outer).await {
+        match self.establish(hop, hop_ref, outer, progress).await {
             Ok(link) => {
                 let link = Arc::new(link);
                 slot.link = Some(Arc::clone(&link));
@@ -174,12 +227,18 @@ impl Client {
     }
 
     /// One hop, with its retries.
-    async fn establish(&self, hop: &Hop, hop_ref: HopRef, outer: Option<Arc<Link>>) -> Result<Link, Trouble> {
+    async fn establish(
+        &self,
+        hop: &Hop,
+        hop_ref: HopRef,
+        outer: Option<Arc<Link>>,
+        progress: &Progress,
+    ) -> Result<Link, Trouble> {
         let policy = hop.timing.retry;
         let started = Instant::now();
         let mut attempt = 1;
         loop {
-            let trouble = match self.attempt(hop, &hop_ref, outer.clone()).await {
+            let trouble = match self.attempt(hop, &hop_ref, outer.clone(), progress).await {
                 Ok(link) => return Ok(link),
                 Err(trouble) => trouble,
             };
@@ -190,14 +249,22 @@ impl Client {
             if !again {
                 return Err(Trouble { attempts: attempt, ..trouble });
             }
+            progress.failed(&Trouble { attempts: attempt, ..trouble });
             sleep(delay(&policy, attempt)).await;
             attempt += 1;
         }
     }
 
-    async fn attempt(&self, hop: &Hop, hop_ref: &HopRef, outer: Option<Arc<Link>>) -> Result<Link, Trouble> {
+    async fn attempt(
+        &self,
+        hop: &Hop,
+        hop_ref: &HopRef,
+        outer: Option<Arc<Link>>,
+        progress: &Progress,
+    ) -> Result<Link, Trouble> {
         let here = |cause| Trouble::at(hop_ref, cause);
-        let mut proven = self.prove(hop, hop_ref, outer.as_ref()).await?;
+        let mut proven = self.prove(hop, hop_ref, outer.as_ref(), progress).await?;
+        progress.at(hop_ref, Stage::Auth);
         let login = timeout(hop.timing.auth, auth::login(&mut proven, hop, (self.clock)()));
         let result = match login.await {
             Ok(result) => result,
@@ -223,11 +290,19 @@ impl Client {
 
     /// Connects and proves the host key. A bare fingerprint does not say of which kind of key it is,
     /// so a host that shows another key is asked for those kinds that it also has, one by one.
-    async fn prove(&self, hop: &Hop, hop_ref: &HopRef, outer: Option<&Arc<Link>>) -> Result<Proven, Trouble> {
+    async fn prove(
+        &self,
+        hop: &Hop,
+        hop_ref: &HopRef,
+        outer: Option<&Arc<Link>>,
+        progress: &Progress,
+    ) -> Result<Proven, Trouble> {
         let mut kinds = hop.trust.kinds(&lock(&self.kinds));
         let mut presented: Vec<(String, Fingerprint)> = Vec::new();
         loop {
+            progress.at(hop_ref, Stage::Connect);
             let io = dial(hop, hop_ref, outer).await?;
+            progress.at(hop_ref, Stage::Handshake);
             let fault = match handshake(io, hop, &kinds, (self.clock)()).await {
                 Ok(proven) => {
                     if let Some(shown) = &proven.shared.notes().shown

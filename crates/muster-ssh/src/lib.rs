@@ -44,7 +44,7 @@ mod wire;
 pub use agent::{Agent, AgentFault, AgentKey};
 pub use attempt::{Attempt, AttemptOutcome, Ran};
 pub use certificate::CertificateFault;
-pub use client::Client;
+pub use client::{Client, Progress};
 pub use connection::Connection;
 pub use error::{Cause, ConnectError, Fault, HopRef, Retry, Stage, Tried};
 pub use exec::{Exec, Watch};

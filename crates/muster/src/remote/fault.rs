@@ -3,7 +3,7 @@
 use crate::codes::Own;
 use crate::fault::Fault;
 use crate::printer::clean;
-use muster_ssh::{Cause, ConnectError, ExecError, HopRef, Status};
+use muster_ssh::{Cause, ConnectError, ExecError, HopRef, Progress, Status};
 
 /// A library's message as one clean line. Its words for what to do stand at its end already.
 pub fn line(error: &dyn core::fmt::Display) -> String {
@@ -28,6 +28,24 @@ pub fn code(cause: &Cause) -> Own {
 /// A hop that was not reached: nothing ran.
 pub fn connect(error: &ConnectError) -> Fault {
     said(code(error.cause()), &unreached(error), error.cause().advice())
+}
+
+/// The operator's time was over before anything was sent: nothing ran. Says what stood in the way until then.
+pub fn late(progress: &Progress) -> Fault {
+    if let Some(error) = progress.last_failure() {
+        return connect(&error)
+            .why("the time given with --timeout was over before another try ended; nothing ran");
+    }
+    let what = match progress.step() {
+        Some((at, stage)) => {
+            format!(
+                "{}: {stage} was not done when the time given with --timeout was over; nothing ran",
+                hop(&at)
+            )
+        }
+        None => "the time given with --timeout is over; nothing ran".to_owned(),
+    };
+    Fault::new(Own::ConnectDeadline, what).fix("Look at the link, or raise --timeout.")
 }
 
 /// A command that was not started: nothing ran.

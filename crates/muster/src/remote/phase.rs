@@ -158,9 +158,9 @@ impl<T: Tell> Flow<'_, T> {
     }
 
     /// The time that the operator gave is over, and nothing ran.
-    fn over(&self) -> Ended {
+    fn over(&self, fault: Fault) -> Ended {
         // What was sent before was sent to a busy host: there is no other reason to come here again.
-        if self.sent > 0 { Ended::Busy(None) } else { Ended::Unreachable(timed_out()) }
+        if self.sent > 0 { Ended::Busy(None) } else { Ended::Unreachable(fault) }
     }
 
     async fn go(&mut self) -> Ended {
@@ -187,7 +187,7 @@ impl<T: Tell> Flow<'_, T> {
         let connection = match self.left() {
             Some(left) => match tokio::time::timeout(left, open).await {
                 Ok(done) => done,
-                Err(_) => return Err(self.over()),
+                Err(_) => return Err(self.over(fault::late(self.session.progress()))),
             },
             None => open.await,
         };
@@ -207,7 +207,7 @@ impl<T: Tell> Flow<'_, T> {
             Err(refusal) => return Sent::Ended(Ended::Unreachable(refused_here(&refusal))),
         };
         if self.left().is_some_and(|left| left < LEAST) {
-            return Sent::Ended(self.over());
+            return Sent::Ended(self.over(timed_out()));
         }
         self.tell.stage(format!("{} runs", self.task.load.phase));
         let since = Instant::now();

@@ -1,8 +1,9 @@
 //! One host, one connection: opened when first needed, shared by everything that is done on the host, opened anew once it
 //! was lost. Whether what ran on a lost one may be run again is for whoever ran it to decide.
 
-use muster_ssh::{Client, ConnectError, Connection, Route};
+use muster_ssh::{Client, ConnectError, Connection, Progress, Route};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Mutex;
 
 /// A host as it is reached by one login.
@@ -11,12 +12,21 @@ pub struct Session {
     route: Route,
     user: String,
     open: Mutex<Option<Arc<Connection>>>,
+    progress: Progress,
+    sent: AtomicBool,
 }
 
 impl Session {
     /// Nothing is opened yet. `client` shares the connections to bastions.
     pub fn new(client: Arc<Client>, route: Route, user: &str) -> Self {
-        Self { client, route, user: user.to_owned(), open: Mutex::new(None) }
+        Self {
+            client,
+            route,
+            user: user.to_owned(),
+            open: Mutex::new(None),
+            progress: Progress::default(),
+            sent: AtomicBool::new(false),
+        }
     }
 
     /// The login.
@@ -36,9 +46,24 @@ impl Session {
             return Ok(Arc::clone(there));
         }
         *open = None;
-        let new = Arc::new(self.client.connect(&self.route).await?);
+        let new = Arc::new(self.client.connect_watched(&self.route, &self.progress).await?);
         *open = Some(Arc::clone(&new));
         Ok(new)
+    }
+
+    /// How far [`Self::connection`] has come, for who did not wait for it.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Says whether something was sent on it that may have run. To be said before it is sent.
+    pub fn set_sent(&self, sent: bool) {
+        self.sent.store(sent, Ordering::SeqCst);
+    }
+
+    /// Whether anything may have run.
+    pub fn sent(&self) -> bool {
+        self.sent.load(Ordering::SeqCst)
     }
 
     /// A connection of its own, not shared: what proves that a login works *now*.

@@ -76,6 +76,8 @@ impl AdminShell {
         let remote = elevate::remote(how, &marker, script, stdin)?;
         let connection = self.session.connection().await.map_err(|e| self.unreachable(&e))?;
         let exec = Exec::new(&remote.command).stdin(&remote.stdin).limits(LIMITS).deadline(self.deadline);
+        let before = self.session.sent();
+        self.session.set_sent(true);
         let outcome = match connection.run(exec).await {
             Ok(outcome) => outcome,
             Err(e) if e.may_have_run() => {
@@ -89,6 +91,7 @@ impl AdminShell {
                 ) {
                     self.session.drop_connection().await;
                 }
+                self.session.set_sent(before);
                 return Err(ShellError::Unreachable(fault::unended(&e)));
             }
         };
@@ -99,7 +102,12 @@ impl AdminShell {
             Status::Exited(code) => i32::try_from(code).ok(),
             _ => None,
         };
-        elevate::outcome(&marker, status, &outcome.stdout.bytes, &outcome.stderr.bytes)
+        let done = elevate::outcome(&marker, status, &outcome.stdout.bytes, &outcome.stderr.bytes);
+        if matches!(done, Err(ShellError::Elevate(ElevateError::PasswordNeeded))) {
+            // sudo says so before it reads the script.
+            self.session.set_sent(before);
+        }
+        done
     }
 }
 

@@ -370,3 +370,59 @@ fn ctrl_c_once_finishes_what_runs_and_twice_cuts_it_off() {
         "{rows:#}"
     );
 }
+
+/// A listener that answers every connection with this and then keeps it open, or closes it.
+fn listener(says: &'static [u8], stays: bool) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.write_all(says);
+            if stays {
+                held.push(stream);
+            }
+        }
+    });
+    port
+}
+
+/// What stood in the way is told, not only that it took too long; and what was never sent has no unknown outcome.
+#[test]
+fn a_timeout_on_the_way_keeps_its_cause_and_is_no_unknown_outcome() {
+    require_sshd_or_skip!();
+    let b = Bench::new();
+    let key = b.sshd.login().path.display().to_string();
+    let inventory = b.p.read("inventory.yaml");
+    for (port, code, words) in [
+        (
+            listener(b"", true),
+            "connect-deadline",
+            "the handshake was not done when the time given with --timeout",
+        ),
+        (listener(b"Exceeded MaxStartups\r\n", false), "connect-dropped", "Exceeded MaxStartups"),
+    ] {
+        let there = format!("port: {}", b.sshd.port());
+        let moved = inventory.replace(&there, &format!("port: {port}"));
+        b.p.write(
+            "inventory.yaml",
+            moved.replace(&format!("user: {}", muster_ssh::testing::user()), "user: pool"),
+        );
+        let admin = format!("--admin-user a --admin-key {key}");
+        for line in [
+            "host join h1 --profile tiny".to_owned(),
+            "host probe h1".to_owned(),
+            format!("host doctor h1 {admin}"),
+            format!("host unprovision h1 --yes {admin}"),
+            format!("host floor set h1 --floor tiny=2 {admin}"),
+        ] {
+            let ran = b.p.muster(&format!("{line} -o json --timeout 1s"));
+            let row = row(&ran);
+            assert_eq!((ran.code, row["reason"].as_str()), (5, Some(code)), "{line}: {row:#}");
+            let detail = row["detail"].as_str().unwrap();
+            for word in [&format!("127.0.0.1:{port}"), words, "--timeout", "nothing ran"] {
+                assert!(detail.contains(word), "{line}: {word}: {detail}");
+            }
+        }
+    }
+}

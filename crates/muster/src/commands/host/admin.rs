@@ -9,6 +9,7 @@ use crate::inventory::Host;
 use crate::printer::{Listing, Printer, Tone, clean};
 use crate::remote::fault;
 use crate::remote::login::AdminOverride;
+use crate::remote::session::Session;
 use crate::remote::shell::{AdminShell, AskSudo, Root};
 use crate::secret::{Secret, Secrets};
 use crate::terminal;
@@ -175,7 +176,7 @@ where
         Box::pin(async move {
             let begun = Instant::now();
             let done = match timeout {
-                Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late())),
+                Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late(&admin))),
                 None => work.await,
             };
             admin.close().await;
@@ -202,7 +203,10 @@ where
         .collect())
 }
 
-fn late() -> Fault {
+fn late(admin: &Session) -> Fault {
+    if !admin.sent() {
+        return fault::late(admin.progress());
+    }
     Fault::new(Own::OutcomeUnknown, "the time given with --timeout is over")
         .why("what was begun is put back by the host itself")
         .fix("Run the command again to see what is there.")

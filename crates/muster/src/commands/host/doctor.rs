@@ -183,6 +183,9 @@ impl Patient {
         let begun = Instant::now();
         let report = match self.timeout {
             Some(limit) => tokio::time::timeout(limit, self.look(reporter)).await.unwrap_or_else(|_| {
+                if !self.both.admin.sent() {
+                    return Err(fault::late(self.both.admin.progress()));
+                }
                 let fix =
                     "Run it again: what it planted is taken out by the host itself, and by the next doctor.";
                 Err(Fault::new(Own::OutcomeUnknown, "the time given with --timeout is over").fix(fix))
@@ -229,6 +232,7 @@ impl Patient {
     async fn our_address(&self) -> Result<IpAddr, Fault> {
         let connection = self.both.admin.connection().await.map_err(|e| fault::connect(&e))?;
         let exec = Exec::new("printenv SSH_CONNECTION").deadline(Duration::from_secs(20));
+        self.both.admin.set_sent(true);
         let outcome = connection.run(exec).await.map_err(|e| fault::not_started(&e))?;
         let text = outcome.stdout.text();
         let words = text.lines().rev().find_map(|l| l.split_whitespace().next()?.parse().ok());

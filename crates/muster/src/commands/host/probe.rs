@@ -131,7 +131,9 @@ fn ask(reach: &Reach, printer: &mut Printer) -> Result<Vec<Answer>, crate::fault
         Box::pin(async move {
             let work = one(&name, envelope, &session, &reporter);
             let answer = match timeout {
-                Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| late(&name)),
+                Some(limit) => {
+                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| late(&name, &session))
+                }
                 None => work.await,
             };
             session.close().await;
@@ -166,6 +168,7 @@ async fn one(name: &str, envelope: u8, session: &Arc<Session>, reporter: &Report
         Err(e) => return failed(name, fault::connect(&e)),
     };
     reporter.stage("probing");
+    session.set_sent(true);
     let probe = phase::ask_probe(&connection, envelope).await;
     let probe = probe.map_err(|why| Fault::new(Own::HostAnswer, clean(&why)));
     Answer { host: name.to_owned(), probe, hops: phase::seen(&connection) }
@@ -175,11 +178,14 @@ fn failed(name: &str, fault: Fault) -> Answer {
     Answer { host: name.to_owned(), probe: Err(fault), hops: Vec::new() }
 }
 
-fn late(name: &str) -> Answer {
-    failed(
-        name,
-        Fault::new(Own::ConnectDeadline, "the time given with --timeout is over").fix("Raise --timeout."),
-    )
+fn late(name: &str, session: &Session) -> Answer {
+    let fault = if session.sent() {
+        Fault::new(Own::ConnectDeadline, "it did not answer its probe within the time given with --timeout")
+            .fix("Raise --timeout.")
+    } else {
+        fault::late(session.progress())
+    };
+    failed(name, fault)
 }
 
 fn broken(name: String) -> Answer {
