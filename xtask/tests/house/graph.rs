@@ -15,10 +15,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-signing", &["muster-core"]),
     ("muster-sys", &["muster-core"]),
     ("muster-ssh", &["muster-core"]),
+    ("muster-document", &[]),
     ("muster-pairing", &[]),
     ("muster-provision", &["muster-core", "muster-signing", "muster-sys"]),
     ("muster-shim", &["muster-core", "muster-signing", "muster-sys"]),
-    ("muster", &["muster-core", "muster-signing", "muster-sys", "muster-ssh", "muster-provision"]),
+    (
+        "muster",
+        &["muster-core", "muster-document", "muster-signing", "muster-sys", "muster-ssh", "muster-provision"],
+    ),
 ];
 
 /// What must never run as root on a host: servers, async, TLS, SSH clients, macro-heavy front ends.
