@@ -121,3 +121,54 @@ fn host_add_pins_what_it_writes_and_overwrites_no_pin() {
     assert_eq!(p.read("inventory.yaml"), before);
     assert_eq!(run(&["a", "--address", "192.0.2.1", "--host-key", &print]).code, 0);
 }
+
+/// A pin is changed because the old key is not to be trusted any more: what else trusts it stops the command, or is named.
+#[test]
+fn rotate_key_leaves_no_old_key_trusted_without_a_word() {
+    let (p, key, other) = fleet();
+    let (new, old) = (key.fingerprint().to_string(), other.fingerprint().to_string());
+    let ca = KeyPair::generate(p.path(), "ca", "ed25519");
+    assert_eq!(add(&p, &["edge-1", "--address", "192.0.2.1", "--host-key", &old]).code, 0);
+    let added = p.read("inventory.yaml");
+    let host = |keys: &str| added.replace("address: 192.0.2.1", &format!("address: 192.0.2.1{keys}"));
+    let pins = || p.read(".local/state/muster/host-keys");
+    let before = pins();
+    let rotate = format!("host rotate-key edge-1 --yes --host-key {new} --old-host-key {old}");
+    // The inventory's own key, the one that is given up or a third: beside whatever is pinned.
+    for stays in [old.clone(), ca.public(), format!("[\"{new}\", \"{old}\"]")] {
+        p.write("inventory.yaml", host(&format!("\n      host-key: {stays}")));
+        let ran = p.muster(&rotate);
+        assert_eq!((ran.code, pins()), (4, before.clone()), "{stays}: {}", ran.err);
+        assert!(
+            ran.err.contains("error[pin-conflict]") && ran.err.contains("would stay trusted"),
+            "{}",
+            ran.err
+        );
+        assert!(ran.err.contains("inventory.yaml:"), "{}", ran.err);
+        assert!(ran.out.is_empty(), "{}", ran.out);
+    }
+    // Nothing else is trusted: the word of the answer is true, and so it is where the inventory names the new key.
+    for keys in [String::new(), format!("\n      host-key: {new}")] {
+        p.write("inventory.yaml", host(&keys));
+        let ran = p.muster(&format!("{rotate} --plan"));
+        assert_eq!((ran.code, pins()), (0, before.clone()), "{}", ran.err);
+        assert!(ran.out.contains(&format!("would trust {new} instead of {old}")), "{}", ran.out);
+        assert!(!ran.err.contains("still trusted"), "{}", ran.err);
+    }
+    // An authority vouches for keys that nobody lists: said, in words and for programs.
+    p.write("inventory.yaml", host(&format!("\n      host-ca: {}", ca.public())));
+    let ran = p.muster(&format!("{rotate} -o json"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err.contains("edge-1 is still trusted with any key")
+            && ran.err.contains(&ca.fingerprint().to_string()),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.out.contains("\"host-cas\"") && ran.out.contains(&ca.fingerprint().to_string()),
+        "{}",
+        ran.out
+    );
+    assert!(pins().contains(&new) && !pins().contains(&old), "{}", pins());
+}

@@ -6,7 +6,7 @@ use super::spec;
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
-use crate::inventory::HostKey;
+use crate::inventory::{Endpoint, Host, HostKey};
 use crate::printer::{Printer, clean};
 use crate::remote::pins::{self, Store};
 use crate::remote::prover::Logins;
@@ -48,6 +48,8 @@ struct Pinned {
     old: Vec<String>,
     new: Vec<String>,
     changed: bool,
+    /// Authorities of the inventory whose host certificates this host may prove itself with all the same.
+    host_cas: Vec<String>,
 }
 
 /// Does the one or the other.
@@ -74,15 +76,7 @@ fn host_key(settings: &Settings, printer: &mut Printer) -> Outcome {
     let keys = super::add::keys(&settings.host_keys, &[], (&end.address, end.port))?;
     let store = Store::at(reach.state.as_deref())?;
     let before = store.read()?.of(end);
-    if before.is_empty() && !end.host_keys.is_empty() {
-        return Err(Fault::new(
-            Own::PinConflict,
-            format!("the key of {} is written in the inventory", host.name),
-        )
-        .at(&reach.inventory.file, end.line)
-        .fix("Change host-key there: what the inventory says is yours to edit.")
-        .into());
-    }
+    written(host, &keys, &reach.inventory.file)?;
     if let Some(old) = &settings.old_host_key
         && !before.iter().any(|k| k.fingerprint() == *old)
     {
@@ -102,12 +96,40 @@ fn host_key(settings: &Settings, printer: &mut Printer) -> Outcome {
         old: before.iter().map(HostKey::fingerprint).collect(),
         new: keys.iter().map(HostKey::fingerprint).collect(),
         changed,
+        host_cas: authorities(end),
     };
     if !printer.value(&row) {
         let verb = if changed { "now trusts" } else { "would trust" };
         printer.data(&format!("{} {verb} {new} instead of {old}", row.host));
     }
+    if !row.host_cas.is_empty() {
+        printer.warn(&format!(
+            "{} is still trusted with any key that {} vouches for (host-ca in the inventory), the old one included where it has a \
+             certificate",
+            row.host,
+            row.host_cas.join(" or ")
+        ));
+    }
     Ok(Exit::Ok)
+}
+
+/// What the inventory itself says is trusted beside the pins of the state folder, so the old key would stay trusted there
+/// whatever is pinned instead.
+fn written(host: &Host, new: &[HostKey], inventory: &Path) -> Result<(), Fault> {
+    let stays = |k: &&HostKey| !new.iter().any(|n| n.fingerprint() == k.fingerprint());
+    let others: Vec<HostKey> = host.ssh.host_keys.iter().filter(stays).cloned().collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let list = pins::list(&others);
+    let what = format!("the inventory names {list} for {}, which would stay trusted", host.name);
+    let fix = "Change host-key there, or take it out; then run this again.";
+    Err(Fault::new(Own::PinConflict, what).at(inventory, host.ssh.line).fix(fix))
+}
+
+/// The fingerprints of the authorities of an endpoint.
+fn authorities(end: &Endpoint) -> Vec<String> {
+    end.host_cas.iter().filter_map(|line| HostKey::parse(line)).map(|k| k.fingerprint()).collect()
 }
 
 /// The private half, to prove the new login with, and the public one, to put on hosts.
@@ -216,7 +238,7 @@ fn controller(settings: &Settings, text: &str, printer: &mut Printer) -> Outcome
 }
 
 /// The one key that the inventory logs in with.
-fn only_key(host: &crate::inventory::Host, reach: &Reach) -> Result<String, Fault> {
+fn only_key(host: &Host, reach: &Reach) -> Result<String, Fault> {
     let keys = spec::controllers_of(host, &reach.inventory, reach.agent.as_deref())?;
     match keys.as_slice() {
         [one] => Ok(one.key().fingerprint().to_owned()),
