@@ -85,7 +85,15 @@ const READ: &[&str] = &[
 ];
 
 /// Paths of which kind and owner are enough.
-const LOOK: &[&str] = &[files::ETC, files::VAR, files::HOME, files::SHIM_STATE, files::AUTHORIZED_KEYS_DIR];
+const LOOK: &[&str] = &[
+    files::ETC,
+    files::VAR,
+    files::HOME,
+    files::SHIM_STATE,
+    files::AUTHORIZED_KEYS_DIR,
+    files::SUDOERS,
+    files::SSHD_DROP_IN,
+];
 
 /// The read-only script that asks.
 pub fn script(account: &AccountName, fleet: Option<&AccountName>) -> String {

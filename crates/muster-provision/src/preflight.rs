@@ -77,15 +77,23 @@ pub fn part(plan: &Plan, facts: &Facts) -> Vec<Obstacle> {
     g.0
 }
 
+/// What only provisioning puts on a host; the shim itself may also come as a package.
+const TRACES: &[&str] =
+    &[files::SHIM_TOML, files::SHIM_STATE, files::AUTHORIZED_KEYS_DIR, files::SUDOERS, files::SSHD_DROP_IN];
+
 /// Every obstacle to undoing it.
 pub fn unprovision(facts: &Facts) -> Vec<Obstacle> {
     let mut g = Gate(Vec::new());
     host(&mut g, facts);
+    let there: Vec<&str> = TRACES.iter().copied().filter(|p| facts.files.contains_key(*p)).collect();
     g.stop_if(
-        facts.baseline.is_empty(),
-        "not-provisioned",
+        facts.baseline.is_empty() && facts.open.is_none() && !there.is_empty(),
+        "no-record",
         "/var/lib/muster/provision",
-        "nothing is recorded there, so it is not known what was on this host before: undo by hand (docs/provisioning.md)",
+        format!(
+            "nothing is recorded there, so it is not known what was on this host before {}: undo by hand (docs/provisioning.md)",
+            there.join(", ")
+        ),
     );
     if let Some(run) = &facts.run {
         g.stop_if(true, "run", "shim", run.trim_start_matches("muster-provision: "));

@@ -273,9 +273,17 @@ pub async fn apply_part<S: HostShell + Sync, P: Prover + Sync>(
     Transaction::new(shell, options).carry_out(prover, &job, facts.open.as_ref(), watch).await
 }
 
+/// What [`unprovision`] would put back, kind and path; empty where there is nothing to undo.
+pub async fn unprovision_preview<S: HostShell + Sync>(shell: &S) -> Result<Vec<(String, String)>, RunError> {
+    let facts = inspect(shell, &AccountName::default()).await?;
+    let obstacles = preflight::unprovision(&facts);
+    if obstacles.is_empty() { Ok(facts.baseline) } else { Err(RunError::Obstacles(obstacles)) }
+}
+
 /// Undoes all provisioning: every file goes back to what it was before the first one, the login is
 /// removed if it was made by us, and nothing of ours is kept, the run log included. `prover` must
-/// prove the admin login; the pool login is not asked for.
+/// prove the admin login; the pool login is not asked for. Gives the paths that were put back: none
+/// where the host is not provisioned, which is left as it is.
 pub async fn unprovision<S: HostShell + Sync, P: Prover + Sync>(
     shell: &S,
     prover: &P,
@@ -288,7 +296,13 @@ pub async fn unprovision<S: HostShell + Sync, P: Prover + Sync>(
     if !obstacles.is_empty() {
         return Err(RunError::Obstacles(obstacles));
     }
-    Transaction::new(shell, options).take_back(prover, &facts, watch).await
+    let mut transaction = Transaction::new(shell, options);
+    if facts.baseline.is_empty() {
+        // A first provisioning that did not end is put back; nothing else is there.
+        transaction.settle(facts.open.as_ref(), "", watch).await?;
+        return Ok(Vec::new());
+    }
+    transaction.take_back(prover, &facts, watch).await
 }
 
 fn fleet(spec: &HostSpec) -> Option<&AccountName> {

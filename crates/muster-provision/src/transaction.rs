@@ -103,7 +103,7 @@ impl<'a, S: HostShell + Sync> Transaction<'a, S> {
     }
 
     /// Deals with an earlier transaction. True when it is gone on with.
-    async fn settle(
+    pub(crate) async fn settle(
         &mut self,
         open: Option<&OpenTransaction>,
         digest: &str,

@@ -477,3 +477,53 @@ cat /etc/muster-race
     let said = s.ok(&format!("sh {}", script.display()));
     assert_eq!(said, "revert 0\ncommit 0\nkept 0\nnew\n");
 }
+
+/// The one who waited for a lock whose file is gone has locked nothing that others see.
+#[test]
+fn a_lock_that_was_taken_away_is_locked_anew() {
+    muster_needs::require!(sandbox::available());
+    let s = Sandbox::start();
+    let script = s.dir.path().join("out/lock.sh");
+    let body = r#"
+(m_lock; sleep 2; rm -f /run/muster-provision.lock) &
+sleep 0.5
+(m_lock 30 && : >/run/second && sleep 4; rm -f /run/muster-provision.lock) &
+while [ ! -e /run/second ]; do sleep 0.1; done
+(m_lock 1) 2>&1
+echo "third $?"
+wait
+(m_lock 1)
+echo "fourth $?"
+"#;
+    s.write(&script, muster_provision::sh::with_lib(body).as_bytes());
+    let said = s.ok(&format!("sh {}", script.display()));
+    assert_eq!(said, "muster-provision: another provisioning holds this host\nthird 40\nfourth 0\n");
+}
+
+#[test]
+fn unprovision_of_what_is_not_provisioned_changes_nothing_and_is_no_error() {
+    muster_needs::require!(sandbox::available());
+    let s = Sandbox::start();
+    let shell = Shell::direct(&s);
+    let bare = s.snapshot_strict();
+    assert_eq!(unprovision(&shell).unwrap(), Vec::<String>::new());
+    assert_same(&bare, &s.snapshot_strict(), "never provisioned");
+    provision(&shell, &spec(&s)).unwrap();
+    assert_ne!(block_on(run::unprovision_preview(&shell)).unwrap(), []);
+    // Its record is lost: that is not the same as nothing to undo.
+    s.ok("mv /var/lib/muster/provision /root/kept");
+    let held = s.snapshot_strict();
+    for e in [
+        unprovision(&shell).unwrap_err().to_string(),
+        block_on(run::unprovision_preview(&shell)).unwrap_err().to_string(),
+    ] {
+        assert!(e.contains("nothing is recorded") && e.contains("/etc/sudoers.d/muster-shim"), "{e}");
+    }
+    assert_same(&held, &s.snapshot_strict(), "refused");
+    s.ok("mv /root/kept /var/lib/muster/provision");
+    assert_ne!(unprovision(&shell).unwrap(), Vec::<String>::new());
+    let gone = s.snapshot_strict();
+    assert_eq!(unprovision(&shell).unwrap(), Vec::<String>::new());
+    assert_eq!(block_on(run::unprovision_preview(&shell)).unwrap(), []);
+    assert_same(&gone, &s.snapshot_strict(), "the second time");
+}

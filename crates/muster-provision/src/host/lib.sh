@@ -25,8 +25,14 @@ m_tell() { logger -t muster-provision -p auth.notice -- "$*" 2>/dev/null || :; }
 m_held=
 m_lock() {
   if [ -n "$m_held" ]; then return 0; fi
-  exec 9>/run/muster-provision.lock || m_die 1 "cannot open /run/muster-provision.lock"
-  flock -w "${1:-20}" 9 || m_die 40 "another provisioning holds this host"
+  while :; do
+    exec 9>/run/muster-provision.lock || m_die 1 "cannot open /run/muster-provision.lock"
+    flock -w "${1:-20}" 9 || m_die 40 "another provisioning holds this host"
+    # Who held it before may have taken the file away, and the next one locks a new file: only the
+    # file that has the name is the lock.
+    m_x=$(stat -Lc %d:%i /proc/self/fd/0 <&9) || m_die 1 "cannot look at /run/muster-provision.lock"
+    if [ "$m_x" = "$(stat -Lc %d:%i /run/muster-provision.lock 2>/dev/null)" ]; then break; fi
+  done
   m_held=y
 }
 m_need_open() {

@@ -79,6 +79,11 @@ fn three_hosts_live_under_a_signed_profile_and_are_put_back() -> Result<()> {
         assert_eq!(field(&rows.json()?, node.name(), "result"), "put back");
         assert_eq!(&traces(node)?, before, "{}", node.name());
     }
+    // Once more: there is nothing to do, and that is no failure.
+    let again = operator
+        .run("host unprovision --all --yes -o json --sudo-password-file sudo-password", b"")?
+        .good()?;
+    assert_eq!(field(&again.json()?, "edge-2", "result"), "unchanged", "{}", again.out);
     // The pool login is gone with it.
     let rows = operator.run("host probe --all -o json", b"")?.ended(5)?.json()?;
     assert_eq!(field(&rows, "edge-2", "reason"), "auth-refused", "{rows:#}");

@@ -10,7 +10,7 @@ use crate::printer::{Listing, Printer, clean};
 use crate::remote::prover::Logins;
 use muster_provision::render::{self, ShimSource};
 use muster_provision::run::{self, Outcome as Done};
-use muster_provision::{AccountName, HostSpec, Plan};
+use muster_provision::{HostSpec, Plan};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -205,17 +205,13 @@ pub fn undo(settings: &Undo, printer: &mut Printer) -> Outcome {
         &hosts,
         printer,
         |host, both, shell, reporter| {
-            let (name, account) = (host.name.to_string(), host.ssh.user.clone());
+            let name = host.name.to_string();
             async move {
                 if plan {
-                    let account = AccountName::new(&account).unwrap_or_default();
-                    let facts =
-                        run::inspect(&shell, &account).await.map_err(|e| admin::run_fault(&e, &shell))?;
-                    let steps: Vec<String> = facts
-                        .baseline
-                        .iter()
-                        .map(|(kind, path)| format!("{kind}: {}", clean(path)))
-                        .collect();
+                    let there = run::unprovision_preview(&shell).await;
+                    let there = there.map_err(|e| admin::run_fault(&e, &shell))?;
+                    let steps: Vec<String> =
+                        there.iter().map(|(kind, path)| format!("{kind}: {}", clean(path))).collect();
                     let detail = format!("{} things would be put back", steps.len());
                     return Ok(Row::good(
                         &name,
@@ -229,6 +225,9 @@ pub fn undo(settings: &Undo, printer: &mut Printer) -> Outcome {
                 let mut watch = |event| admin::tell(&reporter, &event);
                 let done = run::unprovision(&shell, &prover, &options, &mut watch).await;
                 let steps = done.map_err(|e| admin::run_fault(&e, &shell))?;
+                if steps.is_empty() {
+                    return Ok(Row::good(&name, "unchanged", "it is not provisioned", steps));
+                }
                 Ok(Row::good(&name, "put back", format!("{} things were put back", steps.len()), steps))
             }
         },
