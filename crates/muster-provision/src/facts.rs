@@ -17,7 +17,7 @@ pub struct FoundFile {
     pub gid: u32,
     /// Permission bits.
     pub mode: u32,
-    /// The bytes of a regular file of at most 1 MiB.
+    /// The bytes of a regular file of at most 1 MiB, or 16 MiB where it is the revocation list.
     pub body: Option<Vec<u8>>,
 }
 

@@ -43,7 +43,8 @@ pub fn provision(spec: &HostSpec, facts: &Facts) -> Vec<Obstacle> {
             facts.arch
         ),
     );
-    let need = (spec.shim.bytes().len() as u64 / 1024 + 64) * 2;
+    let bytes = spec.shim.bytes().len() + spec.allowed_signers.len() + spec.revoked_signers.len();
+    let need = (bytes as u64 / 1024 + 64) * 2;
     g.stop_if(
         facts.free_kib.0 < need || facts.free_kib.1 < need,
         "disk",

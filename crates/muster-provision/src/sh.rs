@@ -22,7 +22,7 @@ pub fn quote(text: &str) -> String {
 
 /// A whole script: the library, then `body`.
 pub fn with_lib(body: &str) -> String {
-    format!("{LIB}\n{body}\n")
+    format!("REVOKED_MAX={}\n{LIB}\n{body}\n", muster_signing::revoked::MAX_BYTES)
 }
 
 #[cfg(test)]

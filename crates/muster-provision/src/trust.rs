@@ -4,15 +4,13 @@
 use crate::spec::{HostSpec, SpecFault};
 use crate::text::why_hidden;
 use muster_core::UtcTime;
-use muster_signing::FileFault;
 use muster_signing::allowed_signers::{AllowedSigners, LocalTime, ZuluOnly};
 use muster_signing::revoked::RevokedSigners;
+use muster_signing::{FileFault, allowed_signers, revoked};
 
 /// Principal and namespace of envelope 2.
 const PRINCIPAL: &str = "muster";
 const NAMESPACE: &str = "muster-intent";
-/// The shim's own bound on a trust file (S10).
-const MOST: usize = 1 << 20;
 
 /// Takes any civil time as UTC: good for finding out whether a line can be read, never for a verdict.
 #[derive(Debug)]
@@ -27,11 +25,14 @@ impl LocalTime for AnyZone {
 /// The faults of the two trust files that a spec carries. Times must end in `Z` (S1): a time that
 /// the caller's zone could move is not written.
 pub(crate) fn check_spec(spec: &HostSpec, faults: &mut Vec<SpecFault>) {
-    for (part, bytes) in
-        [("allowed_signers", &spec.allowed_signers), ("revoked_signers", &spec.revoked_signers)]
-    {
-        if bytes.len() > MOST {
-            faults.push(SpecFault::new(part, format!("{} bytes; the shim reads 1 MiB at most", bytes.len())));
+    // The shim's own bounds (S10).
+    for (part, bytes, most) in [
+        ("allowed_signers", &spec.allowed_signers, allowed_signers::MAX_BYTES),
+        ("revoked_signers", &spec.revoked_signers, revoked::MAX_BYTES),
+    ] {
+        if bytes.len() > most {
+            let why = format!("{} bytes; the shim reads {} MiB at most", bytes.len(), most >> 20);
+            faults.push(SpecFault::new(part, why));
         }
         // A binary revocation list (KRL) has no lines to read.
         if let Some(why) =

@@ -87,6 +87,33 @@ fn a_provisioned_host_passes_every_check_and_says_what_it_found() {
     assert_eq!(json["checks"][0]["verdict"], "pass");
 }
 
+/// A list may be as long as the shim reads, on the way to the host and back.
+#[test]
+fn s9_a_revocation_list_over_a_mebibyte_is_provisioned_and_examined() {
+    muster_needs::require!(sandbox::available());
+    let s = Sandbox::start();
+    let mut spec = spec(&s);
+    let lines = |n: u32| (0..n).map(|n| format!("SHA256:{n:042}A\n")).collect::<String>().into_bytes();
+    spec.revoked_signers = lines(42_000);
+    assert!(spec.revoked_signers.len() > 2 << 20);
+    let logins = Logins { sandbox: &s, user: "muster", key: "controller" };
+    let go = || {
+        block_on(run::provision(&Shell::direct(&s), &logins, &spec, &Options::new(word()), &mut run::silent))
+    };
+    go().unwrap();
+    assert!(matches!(go().unwrap(), run::Outcome::Unchanged { .. }));
+    let evidence = block_on(doctor::gather(&Shell::direct(&s), &subject())).unwrap();
+    let body = &evidence.bodies["/etc/muster/revoked_signers"];
+    assert!(*body == spec.revoked_signers, "{} bytes came back", body.len());
+    let report = doctor::judge(&subject(), &evidence, &known(&spec));
+    assert_eq!(report.checks.iter().find(|c| c.id == "revocation").unwrap().verdict, Verdict::Pass);
+    // The bound is the shim's own.
+    assert_eq!(muster_shim::paths::REVOKED_MAX, 16 << 20);
+    spec.revoked_signers = lines((16 << 20) / 50 + 1);
+    let faults = spec.check().unwrap_err();
+    assert!(faults.iter().any(|f| f.part == "revoked_signers" && f.why.contains("16 MiB")), "{faults:?}");
+}
+
 /// What is done to the host, and which check must notice.
 const SABOTAGE: &[(&str, &str)] = &[
     ("sshd-valid", "echo Bogus >>/etc/ssh/sshd_config"),

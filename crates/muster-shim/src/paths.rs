@@ -31,9 +31,9 @@ pub const SUDO: &str = "/usr/bin/sudo";
 pub const SCRIPT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Longest trust file or policy that is read.
-pub const TRUST_MAX: u64 = 1 << 20;
+pub const TRUST_MAX: u64 = muster_signing::allowed_signers::MAX_BYTES as u64;
 /// Longest revocation list that is read; a KRL may list many.
-pub const REVOKED_MAX: u64 = 16 << 20;
+pub const REVOKED_MAX: u64 = muster_signing::revoked::MAX_BYTES as u64;
 /// Longest state file that is read.
 pub const STATE_MAX: u64 = 1 << 20;
 /// Size at which the run log is rotated.

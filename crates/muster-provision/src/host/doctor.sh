@@ -12,9 +12,6 @@ m_stat() {
     m_f=${m_f:-/}
   done
 }
-m_body() {
-  if [ -f "$1" ] && [ "$(stat -Lc %s "$1")" -le 1048576 ]; then printf 'body %s ' "$1"; base64 <"$1" | tr -d '\n'; echo; fi
-}
 m_login() {
   m_say account "$1 $(getent passwd "$1")"
   m_say account-password "$1 $(m_h=$(m_shadow "$1"); case $m_h in '*') echo star ;; '') echo empty ;; '!'*) echo locked ;; *) echo set ;; esac)"

@@ -31,7 +31,7 @@ shift 2
 for m_f in "$@"; do
   if m_exists "$m_f"; then
     m_say file "$m_f $(stat -c '%F|%u|%g|%a|%s' -- "$m_f" | tr ' ' -)"
-    if [ -f "$m_f" ] && [ "$(stat -Lc %s "$m_f")" -le 1048576 ]; then printf 'body %s ' "$m_f"; base64 <"$m_f" | tr -d '\n'; echo; fi
+    m_body "$m_f"
   else
     m_say file "$m_f absent"
   fi

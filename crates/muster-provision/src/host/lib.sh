@@ -51,6 +51,11 @@ m_tmp() { printf '%s/.%s.muster-new' "${1%/*}" "${1##*/}"; }
 m_label() { if command -v restorecon >/dev/null 2>&1; then restorecon -F "$1" 2>/dev/null || :; fi; }
 m_exists() { [ -e "$1" ] || [ -L "$1" ]; }
 m_sum() { sha256sum <"$1" | cut -d' ' -f1; }
+# m_body PATH: the bytes of a file that is no larger than what the shim reads of it; $REVOKED_MAX comes from the caller
+m_body() {
+  case $1 in */revoked_signers) m_most=$REVOKED_MAX ;; *) m_most=1048576 ;; esac
+  if [ -f "$1" ] && [ "$(stat -Lc %s "$1")" -le "$m_most" ]; then printf 'body %s ' "$1"; base64 <"$1" | tr -d '\n'; echo; fi
+}
 m_known() { [ -f "$1/index" ] && cut -d' ' -f6- "$1/index" | grep -qxF -e "$2"; }
 
 # m_note KIND UID GID MODE PATH: a durable line of the index, made before the change that it undoes

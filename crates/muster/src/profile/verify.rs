@@ -7,15 +7,12 @@ use crate::fault::Fault;
 use crate::files;
 use muster_core::{HostName, PoolName, Reason, UtcTime};
 use muster_signing::Refusal;
-use muster_signing::allowed_signers::{AllowedSigners, LocalTime, ZuluOnly};
+use muster_signing::allowed_signers::{self, AllowedSigners, LocalTime, ZuluOnly};
 use muster_signing::intent::Target;
-use muster_signing::revoked::RevokedSigners;
+use muster_signing::revoked::{self, RevokedSigners};
 use muster_signing::sshsig::SshSig;
 use muster_signing::verify::{self, Check, Verified};
 use std::path::{Path, PathBuf};
-
-/// Longest trust file, as on the host.
-const MAX_TRUST_FILE: usize = 1024 * 1024;
 
 /// A trust root, read and understood.
 #[derive(Debug)]
@@ -39,21 +36,16 @@ impl LocalTime for CallerTime {
 impl Root {
     /// Reads the files. `needed` distinct signers must be possible at all (M13).
     /// Envelope 2 wants every time with a `Z` (S1); envelope 1 reads local times as OpenSSH does.
-    pub fn read(
-        allowed: &Path,
-        revoked: Option<&Path>,
-        needed: u32,
-        envelope_one: bool,
-    ) -> Result<Self, Fault> {
+    pub fn read(allowed: &Path, list: Option<&Path>, needed: u32, envelope_one: bool) -> Result<Self, Fault> {
         let fault =
             |file: &Path, f: muster_signing::FileFault| Fault::new(Own::TrustFile, f.why).at(file, f.line);
         let local: &dyn LocalTime = if envelope_one { &CallerTime } else { &ZuluOnly };
-        let signers = AllowedSigners::parse(&files::read(allowed, MAX_TRUST_FILE)?, local)
+        let signers = AllowedSigners::parse(&files::read(allowed, allowed_signers::MAX_BYTES)?, local)
             .map_err(|f| fault(allowed, f))?;
-        let list = match revoked {
-            Some(file) => {
-                Some(RevokedSigners::parse(&files::read(file, MAX_TRUST_FILE)?).map_err(|f| fault(file, f))?)
-            }
+        let list = match list {
+            Some(file) => Some(
+                RevokedSigners::parse(&files::read(file, revoked::MAX_BYTES)?).map_err(|f| fault(file, f))?,
+            ),
             None => None,
         };
         let needed = usize::try_from(needed.max(1)).unwrap_or(1);

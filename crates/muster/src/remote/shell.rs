@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Files of a host come back whole (trust files of 1 MiB each, in base64).
-const LIMITS: Limits = Limits { stdout: 8 << 20, stderr: 256 << 10 };
+/// Files of a host come back whole, in base64: a revocation list of 16 MiB, others of 1 MiB each.
+const LIMITS: Limits = Limits { stdout: 32 << 20, stderr: 256 << 10 };
 
 /// Where a sudo password comes from when a host wants one.
 pub type AskSudo = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<SudoPassword>> + Send>> + Send + Sync>;

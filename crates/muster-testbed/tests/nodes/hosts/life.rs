@@ -45,6 +45,9 @@ fn three_hosts_live_under_a_signed_profile_and_are_put_back() -> Result<()> {
     }
     let before = nodes.iter().map(traces).collect::<Result<Vec<_>>>()?;
     example(&operator)?;
+    // A list of 2 MiB goes all the way: to the hosts, and back to whoever looks at them.
+    let revoked: String = (0..42_000).map(|n| format!("SHA256:{n:042}A\n")).collect();
+    operator.write("trust/revoked_signers", &revoked)?;
 
     // Without the password the third one is not changed, and says what is missing; the others are.
     let shim = operator.built.shim.display().to_string();
@@ -68,6 +71,8 @@ fn three_hosts_live_under_a_signed_profile_and_are_put_back() -> Result<()> {
     for node in &nodes {
         assert!(!node.journal()?.contains("correct horse"), "{}", node.name());
     }
+    let examined = operator.run("host doctor edge-1 --no-attack -o json", b"")?;
+    assert!(examined.out.contains("required, and it can be read"), "{}{}", examined.out, examined.err);
 
     life(&operator, &nodes)?;
 

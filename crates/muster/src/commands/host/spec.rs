@@ -13,12 +13,12 @@ use muster_provision::{
     AccountName, ControllerKey, DropIn, EnvelopeOne, FromPattern, HostSpec, PublicKeyLine, ShimBinary,
     SpecFault,
 };
+use muster_signing::{allowed_signers, revoked};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Largest program that is read as a shim.
 const MAX_SHIM: usize = 64 << 20;
-const MAX_TRUST: usize = 1 << 20;
 
 /// What the command line says of all hosts alike, read and checked.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub fn read(typed: &Typed, inventory: &Inventory) -> Result<Wanted, Faults> {
     let shim = shim(typed).map_err(&mut keep).ok();
     let allowed = typed.allowed_signers.clone().or_else(|| inventory.trust.allowed_signers.clone());
     let allowed = match allowed {
-        Some(path) => files::read(&path, MAX_TRUST).map_err(&mut keep).ok(),
+        Some(path) => files::read(&path, allowed_signers::MAX_BYTES).map_err(&mut keep).ok(),
         None => {
             keep(Fault::new(Own::ConfigMissing, "nothing says whose signatures shall count").fix(
                 "Give --allowed-signers FILE, or write `trust: {allowed-signers: FILE}` in the inventory.",
@@ -87,7 +87,7 @@ pub fn read(typed: &Typed, inventory: &Inventory) -> Result<Wanted, Faults> {
     // A list of the inventory's own does not belong to another trust root.
     let listed = inventory.trust.revoked_signers.clone().filter(|_| typed.allowed_signers.is_none());
     let revoked = match typed.revoked_signers.clone().or(listed) {
-        Some(path) => files::read(&path, MAX_TRUST).map_err(&mut keep).unwrap_or_default(),
+        Some(path) => files::read(&path, revoked::MAX_BYTES).map_err(&mut keep).unwrap_or_default(),
         None => Vec::new(),
     };
     let profiles = profiles(typed, &mut keep);
@@ -238,7 +238,7 @@ pub fn public_line(file: &Path) -> Result<PublicKeyLine, Fault> {
         signer::read_public(&public)?
     } else {
         // The public half stands in front of the encrypted part.
-        let pem = zeroize::Zeroizing::new(files::read(file, MAX_TRUST)?);
+        let pem = zeroize::Zeroizing::new(files::read(file, allowed_signers::MAX_BYTES)?);
         let bad = |why: String| {
             Fault::new(Own::KeyFile, "cannot read its public half").why(clean(&why)).at(file, 0)
         };
