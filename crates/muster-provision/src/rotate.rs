@@ -116,16 +116,34 @@ fn entries(text: &str) -> Result<Vec<Entry<'_>>, SpecFault> {
         .collect()
 }
 
-/// The policy with the new key's section beside the old one's, or in its place.
+/// The policy with the new key's section beside the old one's, or in its place. What is written is read again: it must say
+/// that, and for the rest what it said before.
 fn policy_with(policy: &str, old: &str, new: &str, keep_old: bool) -> Result<String, SpecFault> {
-    let head = |fingerprint: &str| format!("[keys.\"{fingerprint}\"]");
-    if !policy.lines().any(|l| l.starts_with("[keys")) {
-        return Ok(policy.to_owned());
-    }
-    let lines: Vec<&str> = policy.lines().collect();
-    let Some(start) = lines.iter().position(|l| *l == head(old)) else {
-        return Err(fault(format!("{} has a [keys] table without {old}: mend it first", files::SHIM_TOML)));
+    let mend = |why: String| fault(format!("{} {why}: mend it first", files::SHIM_TOML));
+    let read = |text: &str| {
+        text.parse::<toml::Table>()
+            .map_err(|e| mend(format!("cannot be read ({})", e.message().lines().next().unwrap_or_default())))
     };
+    let mut want = read(policy)?;
+    let Some(listed) = want.get_mut("keys") else { return Ok(policy.to_owned()) };
+    let limits = listed.get(old).cloned();
+    let (Some(listed), Some(limits)) = (listed.as_table_mut(), limits) else {
+        return Err(mend(format!("has a [keys] table without {old}")));
+    };
+    listed.entry(new).or_insert(limits);
+    if !keep_old {
+        listed.remove(old);
+    }
+    let by_hand = || mend(format!("does not list {old} under a line [keys.\"{old}\"]"));
+    let text = with_section(policy, old, new, keep_old).ok_or_else(by_hand)?;
+    if read(&text).ok() == Some(want) { Ok(text) } else { Err(by_hand()) }
+}
+
+/// The same on the lines, where they are as they are written here.
+fn with_section(policy: &str, old: &str, new: &str, keep_old: bool) -> Option<String> {
+    let head = |fingerprint: &str| format!("[keys.\"{fingerprint}\"]");
+    let lines: Vec<&str> = policy.lines().collect();
+    let start = lines.iter().position(|l| *l == head(old))?;
     let length = lines.iter().skip(start + 1).take_while(|l| !l.starts_with('[')).count() + 1;
     let section: Vec<&str> = lines.iter().skip(start).take(length).copied().collect();
     let body: Vec<&str> = section.iter().skip(1).copied().filter(|l| !l.is_empty()).collect();
@@ -151,7 +169,7 @@ fn policy_with(policy: &str, old: &str, new: &str, keep_old: bool) -> Result<Str
     while out.last().is_some_and(String::is_empty) {
         out.pop();
     }
-    Ok(format!("{}\n", out.join("\n")))
+    Some(format!("{}\n", out.join("\n")))
 }
 
 #[cfg(test)]
@@ -215,5 +233,17 @@ mod tests {
         assert_eq!(remove, policy_with(&policy, &a, &b, false).unwrap(), "either way leads there");
         assert!(!remove.contains(&a) && remove.contains(&b) && remove.contains("SHA256:z"), "{remove}");
         assert!(policy_with("[keys.\"SHA256:z\"]\nphases = []\n", &a, &b, true).is_err());
+        // A list in another form is a list too: without its limits the new key would be refused everything.
+        for other in [
+            format!("[ keys . \"{a}\" ]\nphases = []\n"),
+            format!("[keys.'{a}']\nphases = []\n"),
+            format!("keys = {{ \"{a}\" = {{ phases = [] }} }}\n"),
+            format!("[keys.\"{a}\"]\nphases = []\n[keys.\"{a}\".x]\ny = 1\n"),
+            "keys = 1\n".to_owned(),
+            "x = \n".to_owned(),
+        ] {
+            let why = policy_with(&other, &a, &b, true).expect_err("not as it is written here").why;
+            assert!(why.contains("mend it first"), "{other}: {why}");
+        }
     }
 }
