@@ -1,14 +1,23 @@
 //! What the operator's command line reads: inventories, profiles' manifests, scripts that it lints.
 
 use crate::{Said, refused};
+use muster::commands::host::{spec, values::secret_of};
 use muster::fault::Faults;
-use muster::inventory::{Inventory, Selection, choose};
+use muster::inventory::{Inventory, NewHost, Selection, Selector, choose, text_with_host};
+use muster::keygen::options;
 use muster::profile::folder::{Folder, Overrides, Script, sha256};
-use muster::profile::manifest::Manifest;
+use muster::profile::manifest::{Manifest, parse_target};
+use muster::remote::output::{self, Lines};
+use muster::secret::Secrets;
 use muster::shell::{self, Rule, is_carried};
-use muster_core::{Phase, UtcTime};
+use muster::yaml::walk;
+use muster_core::{HostName, Phase, UtcTime, redact};
+use muster_signing::allowed_signers::ZuluOnly;
 use muster_signing::intent::Intent;
 use muster_signing::params;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 /// Faults of one file that are shown at once.
@@ -108,4 +117,181 @@ pub fn script(input: &[u8]) -> Said {
         "an eval on line 1 is not seen"
     );
     if lost { Said::Refused } else { Said::Accepted }
+}
+
+/// `muster host add`: a line of texts for the new host, then the inventory. What the operator wrote stays, and every other
+/// host stays what it was.
+pub fn inventory_edit(input: &[u8]) -> Said {
+    let Ok(input) = core::str::from_utf8(input) else { return Said::Refused };
+    let (words, text) = input.split_once('\n').unwrap_or(("", input));
+    let word = |n: usize| words.split('|').nth(n).map(str::to_owned);
+    let host = NewHost {
+        name: HostName::new("zz-new").expect("a name"),
+        address: word(0).unwrap_or_default(),
+        port: None,
+        user: word(1),
+        via: word(2).filter(|w| !w.is_empty()).into_iter().collect(),
+        pools: Vec::new(),
+        labels: word(3).map(|w| ("rack".to_owned(), w)).into_iter().collect(),
+        host_cas: Vec::new(),
+        admin_user: word(4),
+    };
+    let file = Path::new("inventory.yaml");
+    let (changed, after) = match text_with_host(text, file, None, &host) {
+        Ok(changed) => changed,
+        Err(all) => return faults(&all),
+    };
+    let before = Inventory::parse(text, file, None).expect("it was read");
+    let mut lines = changed.lines();
+    for line in text.lines().filter(|l| !l.starts_with("hosts:")) {
+        assert!(lines.any(|l| l == line), "{line:?} is lost");
+    }
+    let told = |i: &Inventory| {
+        i.hosts.iter().map(|h| (h.name.clone(), format!("{h:?}"))).collect::<BTreeMap<_, _>>()
+    };
+    let (mut new, old) = (told(&after), told(&before));
+    new.remove(&host.name);
+    assert_eq!(new, old, "another host is not what it was");
+    assert_eq!(
+        format!("{:?}", (&after.trust, &after.signing)),
+        format!("{:?}", (&before.trust, &before.signing))
+    );
+    let added = after.host("zz-new").expect("it is there");
+    assert_eq!(added.ssh.address, host.address);
+    assert!(host.user.is_none_or(|u| u == added.ssh.user));
+    assert!(host.labels.iter().all(|(k, v)| added.labels.get(k) == Some(v)), "{:?}", added.labels);
+    Said::Accepted
+}
+
+/// `ssh-keygen`'s command line, the words between NUL: what is answered here means the same in its plainest spelling, and its
+/// `-O` options say one thing, wherever one stands.
+pub fn keygen_call(input: &[u8]) -> Said {
+    let words: Vec<OsString> = input.split(|b| *b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
+    let Some(call) = options::parse(&words) else { return Said::Refused };
+    let mut plain: Vec<OsString> = vec!["-Y".into(), call.call.word().into()];
+    for (flag, there) in [("-q", call.quiet), ("-U", call.agent_only)] {
+        plain.extend(there.then(|| flag.into()));
+    }
+    let values = [("-f", &call.file), ("-I", &call.identity), ("-n", &call.namespace)];
+    for (letter, value) in values.into_iter().chain([("-s", &call.signature), ("-r", &call.revoked)]) {
+        plain.extend(value.iter().flat_map(|v| [letter.into(), v.clone()]));
+    }
+    plain.extend(call.more.iter().flat_map(|v| ["-O".into(), v.clone()]));
+    plain.push("--".into());
+    plain.extend(call.operands.iter().cloned());
+    let again = options::parse(&plain).expect("its plainest spelling");
+    assert_eq!(format!("{again:?}"), format!("{call:?}"));
+    let pieces = words.iter().map(|w| w.len() + 1).sum::<usize>();
+    assert!(call.more.len() + call.operands.len() <= pieces);
+    let local = call.checking(&crate::text::Ahead);
+    if let Ok(zulu) = call.checking(&ZuluOnly) {
+        assert_eq!(local, Ok(zulu), "where one stands changes what a time with Z means");
+    }
+    if let (Err(why), Err(_)) = (local, call.hash()) {
+        // It is cleaned before it is shown, as every line of the front is.
+        assert!(why.starts_with("Invalid "), "{why}");
+    }
+    Said::Accepted
+}
+
+/// Texts that stand behind an option or in a file: a word for the kind, and the text.
+pub fn values(input: &[u8]) -> Said {
+    let at = input.iter().position(|b| *b == b' ').unwrap_or(input.len());
+    let (kind, text) = input.split_at(at);
+    let text = text.get(1..).unwrap_or_default();
+    if kind == b"secret" {
+        let Ok(secret) = secret_of(text) else { return Said::Refused };
+        assert!(text.starts_with(secret.expose()) && text.len() - secret.expose().len() <= 2);
+        assert!(!secret.expose().contains(&b'\n') && !format!("{secret:?}").contains("canary"));
+        let mut secrets = Secrets::default();
+        secrets.add(secret.expose());
+        assert_eq!(
+            secrets.redact(text).strip_prefix(redact::MARK.as_bytes()).map(<[u8]>::len),
+            Some(text.len() - secret.expose().len())
+        );
+        return Said::Accepted;
+    }
+    let Ok(text) = core::str::from_utf8(text) else { return Said::Refused };
+    let taken = match kind {
+        b"duration" => walk::duration(text).is_some_and(|seconds| {
+            assert_eq!(walk::duration(&walk::show_duration(seconds)), Some(seconds), "{text:?}");
+            true
+        }),
+        b"selector" => match text.parse::<Selector>() {
+            Ok(selector) => {
+                let spaced = text.replace(',', " , ").parse::<Selector>();
+                assert_eq!(spaced, Ok(selector), "blanks around a comma matter");
+                true
+            }
+            Err(why) => {
+                refused(&muster::fault::Fault::new(muster_core::Reason::InternalFault, why));
+                false
+            }
+        },
+        b"epoch" => match spec::profile_epoch("--allow-profile", text) {
+            Ok((name, epoch)) => {
+                let again = spec::profile_epoch("--allow-profile", &format!("{name}={epoch}"));
+                assert!(epoch > 0 && again.is_ok_and(|a| a == (name, epoch)));
+                true
+            }
+            Err(why) => {
+                refused(&why);
+                false
+            }
+        },
+        b"target" => parse_target(text).is_some_and(|target| {
+            assert_eq!(parse_target(&target.to_string()), Some(target), "{text:?}");
+            true
+        }),
+        _ => false,
+    };
+    if taken { Said::Accepted } else { Said::Refused }
+}
+
+/// What hosts print, on its way to a person: the first line is a secret, the second how the rest is cut into pieces. The
+/// secret is not shown in any of its forms, no control character is, and how the bytes arrive changes nothing.
+pub fn shown_output(input: &[u8]) -> Said {
+    let mut lines = input.splitn(3, |b| *b == b'\n');
+    let (secret, cuts, text) = (lines.next(), lines.next(), lines.next());
+    let (Some(secret), Some(cuts), Some(text)) = (secret, cuts, text) else { return Said::Refused };
+    let Ok(secret) = secret_of(secret) else { return Said::Refused };
+    let mut secrets = Secrets::default();
+    secrets.add(secret.expose());
+    let collect = |pieces: &[&[u8]]| {
+        let (mut lines, mut out) = (Lines::default(), Vec::new());
+        for piece in pieces {
+            lines.push(piece, &secrets, &mut |line| out.push(line));
+        }
+        lines.finish(&secrets, &mut |line| out.push(line));
+        out
+    };
+    let whole = collect(&[text]);
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    for cut in cuts {
+        let (head, tail) = rest.split_at(usize::from(*cut).min(rest.len()));
+        pieces.push(head);
+        rest = tail;
+    }
+    pieces.push(rest);
+    assert_eq!(collect(&pieces), whole, "how it arrives changes what is shown");
+    let bare = secret.expose();
+    // A secret that is a part of the mark itself stands wherever the mark does.
+    let in_mark = redact::MARK
+        .as_bytes()
+        .windows(bare.len().min(redact::MARK.len()))
+        .any(|w| bare.starts_with(w) || bare.ends_with(w));
+    let blocks = [
+        output::block(text, false, &secrets),
+        output::shown(text, &secrets),
+        output::last_words(text, 300, &secrets),
+    ];
+    for shown in whole.iter().chain(&blocks) {
+        let printable = bare.iter().all(|b| b.is_ascii_graphic());
+        assert!(
+            !printable || in_mark || !shown.as_bytes().windows(bare.len()).any(|w| w == bare),
+            "the secret is shown: {shown:?}"
+        );
+        assert!(!shown.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')), "{shown:?}");
+    }
+    if whole.iter().any(|l| l.contains(redact::MARK)) { Said::Accepted } else { Said::Refused }
 }

@@ -7,18 +7,52 @@ use muster_shim::{
     decide::{Asked, Ground, decide},
     evidence,
     floors::Floors,
+    fuzzing::{self, Value},
+    json,
     policy::{Loaded, Policy},
-    record::Facts,
+    record::{Facts, RunId},
     report::one_line,
     runfile::RunRecord,
     trust::Trust,
 };
 use muster_signing::allowed_signers::AllowedSigners;
-use muster_sys::{procfs::Stat, tcp::Connection};
-use std::sync::LazyLock;
+use muster_sys::{cgroup, procfs, procfs::Stat, tcp::Connection};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
-/// `shim.toml`: what is taken is within its bounds, and one unknown word refuses all of it.
+/// Whether another reader of TOML read the same.
+fn same(ours: &BTreeMap<String, Value>, theirs: &toml::Table) -> bool {
+    let equal = |a: &Value, b: &toml::Value| match (a, b) {
+        (Value::Text(a), toml::Value::String(b)) => a == b,
+        (Value::Number(a), toml::Value::Integer(b)) => i64::try_from(*a) == Ok(*b),
+        (Value::Bool(a), toml::Value::Boolean(b)) => a == b,
+        (Value::List(a), toml::Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| b.as_str() == Some(a))
+        }
+        (Value::Table(a), toml::Value::Table(b)) => same(a, b),
+        _ => false,
+    };
+    ours.len() == theirs.len()
+        && ours.iter().all(|(name, value)| theirs.get(name).is_some_and(|v| equal(value, v)))
+}
+
+/// Our reader takes a part of TOML: whatever it takes, the `toml` crate takes, and reads as the same.
+fn judged(text: &str) {
+    if let Ok(ours) = fuzzing::toml(text) {
+        match toml::from_str::<toml::Table>(text) {
+            Ok(theirs) => assert!(same(&ours, &theirs), "{text:?}: {ours:?}, and not {theirs:?}"),
+            Err(why) => panic!("{text:?} is taken, and is no TOML: {why}"),
+        }
+    }
+}
+
+/// `shim.toml`: whatever is taken is TOML and means what TOML says, is within its bounds, and one unknown word refuses all of it.
 pub fn shim_toml(input: &[u8]) -> Said {
+    if let Ok(text) = core::str::from_utf8(input) {
+        judged(text);
+    }
     let policy = match Policy::parse(input) {
         Ok(policy) => policy,
         Err(why) => {
@@ -123,6 +157,61 @@ pub fn kernel_lines(input: &[u8]) -> Said {
         assert!(!stat.state.is_whitespace());
     }
     if connection.is_some() && stat.is_some() { Said::Accepted } else { Said::Refused }
+}
+
+/// The run log, which a crash or a full disk may have cut anywhere: each run is told once, and whatever stands in the log, a
+/// run that is recorded after it is told as it was.
+pub fn run_log(input: &[u8]) -> Said {
+    let text = String::from_utf8_lossy(input);
+    let runs = fuzzing::runs(text.lines(), "b");
+    assert_eq!(runs.iter().map(|r| r.run.as_str()).collect::<BTreeSet<_>>().len(), runs.len(), "told twice");
+    for run in &runs {
+        assert!(text.contains(run.run.as_str()) && run.verdict.len() <= 64);
+        for word in [Some(&run.verdict), run.reason.as_ref()].into_iter().flatten() {
+            assert!(word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{word:?}");
+        }
+        let members = json::Value::object(run.what.members()).to_string();
+        assert!(serde_json::from_str::<serde_json::Value>(&members).is_ok(), "{members}");
+    }
+    let new = RunId::parse("fedcba9876543210fedcba9876543210").expect("a run id");
+    let line = |event: &str, more: &str| {
+        format!(
+            "{{\"event\":\"{event}\",\"run\":\"{}\",\"time\":\"2026-11-29T00:00:00Z\",\"boot\":\"b\",\"envelope\":2,\
+             \"profile\":\"p\",\"epoch\":7,\"phase\":\"join\"{more}}}",
+            new.as_str()
+        )
+    };
+    if !text.contains(new.as_str()) {
+        let (start, end) = (line("start", ""), line("end", ",\"verdict\":\"failed\",\"exit_code\":3"));
+        let more = fuzzing::runs(text.lines().chain([start.as_str(), end.as_str()]), "b");
+        let last = more.last().expect("one is on record");
+        assert_eq!((more.len(), &last.run), (runs.len() + 1, &new));
+        assert_eq!((last.verdict.as_str(), last.exit_code, last.what.epoch), ("failed", Some(3), Some(7)));
+        assert!(more.iter().zip(&runs).all(|(a, b)| a == b), "a later run changes an earlier one");
+    }
+    if runs.is_empty() { Said::Refused } else { Said::Accepted }
+}
+
+/// Texts of the system: an os-release file, and after `%%` a table of mounts and a list of process ids. What a probe tells of
+/// them is short, and our writer of JSON writes it so that another reader reads it.
+pub fn system_files(input: &[u8]) -> Said {
+    let text = String::from_utf8_lossy(input);
+    let (release, rest) = text.split_once("\n%%\n").unwrap_or((&text, ""));
+    let fields = ["ID", "VERSION_ID", "PRETTY_NAME"].map(|name| fuzzing::os_field(release, name));
+    for field in fields.iter().flatten() {
+        assert!(field.chars().count() <= 200 && !field.contains('\n'));
+        let written = json::Value::object([("a", json::Value::text(field.as_str()))]).to_string();
+        let read: serde_json::Value = serde_json::from_str(&written).expect("our own JSON");
+        assert_eq!(read.get("a").and_then(|v| v.as_str()), Some(field.as_str()));
+        assert!(!written.chars().any(char::is_control), "{written:?}");
+    }
+    let mounted = cgroup::v2_mount(rest);
+    if let Some((point, root)) = &mounted {
+        let line = rest.lines().find(|l| l.contains(" - cgroup2 ")).expect("it is in a line");
+        assert!(line.contains(&format!(" {} {} ", root.display(), point.display())) && !line.is_empty());
+    }
+    assert!(procfs::numbers(rest.as_bytes()).count() <= rest.len().div_ceil(2));
+    if mounted.is_some() || fields.iter().any(Option::is_some) { Said::Accepted } else { Said::Refused }
 }
 
 /// A host that takes both envelopes and trusts nobody: nothing in the world makes it run a script.

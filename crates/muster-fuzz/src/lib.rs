@@ -20,6 +20,7 @@ pub mod envelope;
 pub mod host;
 pub mod intent;
 pub mod operator;
+pub mod pairing;
 pub mod params;
 pub mod peer;
 pub mod provision;
@@ -66,6 +67,7 @@ targets! {
     certificate = ssh::certificate;
     controller_key = provision::controller_key;
     doctor_answer = provision::doctor_answer;
+    doctor_files = provision::doctor_files;
     envelope_1 = envelope::one;
     envelope_2 = envelope::two;
     envelope_2_parts = envelope::two_from_parts;
@@ -74,11 +76,17 @@ targets! {
     host_spec = provision::host_spec;
     intent = intent::intent;
     inventory = cli::inventory;
+    inventory_edit = cli::inventory_edit;
+    keygen_call = cli::keygen_call;
     known_hosts = peer::known_hosts;
     krl = trust::krl;
     manifest = cli::manifest;
     names = text::names;
     operator_host_key = operator::host_key;
+    option_values = cli::values;
+    pairing_code = pairing::code;
+    pairing_exchange = pairing::exchange;
+    pairing_message = pairing::message;
     params_1 = params::one;
     params_2 = params::two;
     pins = operator::pins;
@@ -89,19 +97,24 @@ targets! {
     public_key_line = ssh::public_key_line;
     revoked_signers = trust::revoked_signers;
     root_answer = provision::root_answer;
+    rotate_files = provision::rotate_files;
     script = cli::script;
     shim_answer = operator::shim_answer;
     shim_decide = host::decide_for_nobody;
     shim_floors = host::floors;
     shim_kernel_lines = host::kernel_lines;
+    shim_run_log = host::run_log;
     shim_run_record = host::run_record;
+    shim_system_files = host::system_files;
     shim_toml = host::shim_toml;
     shim_user_auth = host::user_auth;
+    shown_output = cli::shown_output;
     ssh_handshake = peer::handshake;
     ssh_key_file = peer::key_file;
     sshsig = ssh::sshsig;
     sshsig_blob = ssh::sshsig_blob;
     times = text::times;
+    user_certificate = peer::user_certificate;
     yaml = operator::yaml;
 }
 

@@ -202,6 +202,29 @@ impl Signer for Login {
     }
 }
 
+/// A login's certificate file (`-cert.pub`): the other reader of certificates takes it as one too, and no host is believed by it.
+pub fn user_certificate(input: &[u8]) -> Said {
+    let Ok(text) = core::str::from_utf8(input) else { return Said::Refused };
+    let agent = muster_ssh::Identity::agent(std::path::Path::new("/nowhere"), None);
+    if let Err(why) = agent.with_certificate("file x-cert.pub", text) {
+        return refused(&why);
+    }
+    let base64 = text.split_ascii_whitespace().nth(1).expect("kind and base64");
+    use base64ct::{Base64, Encoding};
+    let blob = Base64::decode_vec(base64).expect("it was decoded");
+    assert!(fuzzing::host_key(&pinned(&blob), &blob).is_err(), "a certificate passes as a host's plain key");
+    if let Ok(read) = Certificate::from_blob(&blob) {
+        let authority = Authority::new(&read.authority().line(), [HOST]);
+        if let Ok(trust) = authority.map(|a| HostTrust::builder().authority(a).build().expect("a trust")) {
+            assert!(
+                fuzzing::host_certificate(&trust, &blob, NOW).is_err(),
+                "a user's certificate passes as a host's"
+            );
+        }
+    }
+    Said::Accepted
+}
+
 /// A login's private key file: what it signs, another implementation verifies.
 pub fn key_file(input: &[u8]) -> Said {
     let file = match KeyFile::parse(input) {

@@ -8,6 +8,7 @@ use muster_provision::{
     elevate,
     facts::Facts,
     files, preflight,
+    rotate::Rotation,
 };
 use muster_shim::{floors::Floors, policy::Policy};
 use muster_signing::{allowed_signers::AllowedSigners, allowed_signers::ZuluOnly, revoked::RevokedSigners};
@@ -214,6 +215,104 @@ pub fn controller_key(input: &[u8]) -> Said {
             Said::Accepted
         }
     }
+}
+
+/// The parts of an input, `%%` on a line between them.
+fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
+    let mut rest = input;
+    core::array::from_fn(|_| {
+        let at = rest.windows(4).position(|w| w == b"\n%%\n");
+        let (head, tail) = rest.split_at(at.unwrap_or(rest.len()));
+        rest = tail.get(4..).unwrap_or_default();
+        head
+    })
+}
+
+/// The doctor on a host's files, bare: what it says of a policy that the shim takes is what the shim does with it, and no file
+/// passes that the shim refuses.
+pub fn doctor_files(input: &[u8]) -> Said {
+    let [policy, signers, revoked, floors, keys] = parts(input);
+    let keys_file = format!("{}/{}", files::AUTHORIZED_KEYS_DIR, subject().account);
+    let bodies = [
+        (files::SHIM_TOML, policy),
+        (files::ALLOWED_SIGNERS, signers),
+        (files::REVOKED_SIGNERS, revoked),
+        (files::FLOORS, floors),
+        (keys_file.as_str(), keys),
+    ];
+    let mut evidence = Evidence::default();
+    evidence.bodies.extend(bodies.map(|(path, body)| (path.to_owned(), body.to_vec())));
+    let report = doctor::judge(&subject(), &evidence, &Known { now: NOW, shim_sha256: None });
+    for check in &report.checks {
+        refused_within(
+            1 << 16,
+            &muster::fault::Fault::new(muster_core::Reason::InternalFault, format!("x{}", check.found)),
+        );
+    }
+    let verdict = |id: &str| report.checks.iter().find(|c| c.id == id).expect("it is checked").verdict;
+    let passes = |id: &str| verdict(id) == Verdict::Pass;
+    let trust = AllowedSigners::parse(signers, &ZuluOnly);
+    assert!(!passes("signers") || trust.is_ok(), "signers that the shim refuses pass");
+    assert!(!passes("revocation") || RevokedSigners::parse(revoked).is_ok());
+    assert!(!passes("floors") || Floors::parse(floors).is_ok());
+    let Ok(policy) = Policy::parse(policy) else { return Said::Refused };
+    assert_eq!(passes("policy"), policy.profiles.is_some());
+    assert_eq!(passes("host-name"), policy.host.is_some());
+    assert_eq!(passes("envelope-1"), !policy.envelope_1 || policy.signers_needed > 1);
+    assert_eq!(passes("profiles"), policy.profiles.iter().flatten().all(|(_, least)| least.is_some()));
+    assert_eq!(passes("key-policy"), policy.keys.is_some());
+    let enough =
+        trust.map(|t| t.identities("muster", "muster-intent").len() >= policy.signers_needed as usize);
+    assert_eq!(passes("signers"), enough == Ok(true));
+    Said::Accepted
+}
+
+/// A rotation of a key on what lies on a host: keys file and policy. Nobody else's line or limit changes, the new key has the
+/// limits of the old one, and the shim reads what is written.
+pub fn rotate_files(input: &[u8]) -> Said {
+    let [keys, policy] = parts(input);
+    let account = AccountName::default();
+    let new = ControllerKey::new(PublicKeyLine::parse(LOGIN).expect("a key"));
+    let fingerprints = |text: &str| -> Vec<String> {
+        let keys = text.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once(' '));
+        keys.filter_map(|(_, k)| Some(PublicKeyLine::parse(k).ok()?.fingerprint().to_owned())).collect()
+    };
+    let there = fingerprints(&String::from_utf8_lossy(keys));
+    let Some(old) = there.first() else { return Said::Refused };
+    let rotation = match Rotation::new(&account, keys, policy, old, &new) {
+        Ok(rotation) => rotation,
+        Err(why) => return answer(&why),
+    };
+    let before = Policy::parse(policy);
+    for (plan, keeps) in [(&rotation.add, true), (&rotation.remove, false)] {
+        let file = |end: &str| {
+            let step = plan.steps().iter().find(|s| s.path().is_some_and(|p| p.ends_with(end)));
+            step.map(|s| String::from_utf8(s.input()).expect("text"))
+        };
+        let written = file(account.as_str()).expect("the keys are written");
+        let mut want: BTreeSet<&str> = there.iter().map(String::as_str).collect();
+        want.insert(new.key().fingerprint());
+        if !keeps {
+            want.remove(old.as_str());
+        }
+        let got = fingerprints(&written);
+        assert_eq!(got.iter().map(String::as_str).collect::<BTreeSet<_>>(), want, "{written}");
+        assert!(written.lines().all(|l| l.is_empty() || l.starts_with('#') || l.starts_with("restrict,")));
+        let Ok(before) = &before else { continue };
+        let after =
+            file("shim.toml").map_or_else(|| Ok(before.clone()), |text| Policy::parse(text.as_bytes()));
+        let after = after.unwrap_or_else(|why| panic!("the shim refuses what was written: {why}"));
+        let mut want = before.clone();
+        if let Some(limits) = &mut want.keys {
+            let phases = limits.get(old).cloned().expect("a policy without the old key is refused");
+            limits.entry(new.key().fingerprint().to_owned()).or_insert(phases);
+            if !keeps {
+                limits.remove(old);
+            }
+        }
+        assert_eq!(after, want, "the policy says something else");
+    }
+    Said::Accepted
 }
 
 /// What comes back from the root side of an admin login: exit code, standard output, and error, in that order.

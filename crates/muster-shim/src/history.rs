@@ -48,16 +48,22 @@ pub fn runs(state: Option<&StateDir>, volatile: Option<&StateDir>, boot: &str) -
     let log = tail(state, paths::RUN_LOG);
     let before = tail(state, &paths::older(paths::RUN_LOG));
     let unlogged = tail(volatile, paths::UNLOGGED);
-    let mut out = Vec::new();
-    for line in before.lines().chain(log.lines()).chain(unlogged.lines()) {
-        take(&mut out, line, boot);
-    }
+    let mut out = of_lines(before.lines().chain(log.lines()).chain(unlogged.lines()), boot);
     if !unlogged.is_empty() {
         // Lines of two files: only their times say which came first.
         out.sort_by_key(|r| r.time.unix());
     }
     out.reverse();
     out.truncate(MOST);
+    out
+}
+
+/// The runs of these lines, the one that was told of last at the end.
+pub(crate) fn of_lines<'l>(lines: impl Iterator<Item = &'l str>, boot: &str) -> Vec<PastRun> {
+    let mut out = Vec::new();
+    for line in lines {
+        take(&mut out, line, boot);
+    }
     out
 }
 

@@ -18,6 +18,8 @@ pub mod decide;
 pub mod evidence;
 pub mod execute;
 pub mod floors;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod history;
 pub mod identity;
 pub mod input;

@@ -317,6 +317,25 @@ impl Policy {
     }
 }
 
+/// The tree alone, for the fuzz target that lets another reader judge it.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn tree(text: &str) -> Result<BTreeMap<String, crate::fuzzing::Value>, PolicyFault> {
+    use crate::fuzzing::Value;
+    fn all(table: Table) -> BTreeMap<String, Value> {
+        table.entries.into_iter().map(|(name, (_, node))| (name, value(node))).collect()
+    }
+    fn value(node: Node) -> Value {
+        match node {
+            Node::Text(s) => Value::Text(s),
+            Node::Number(n) => Value::Number(n),
+            Node::Bool(b) => Value::Bool(b),
+            Node::List(l) => Value::List(l.into_iter().map(|(_, s)| s).collect()),
+            Node::Table(t) => Value::Table(all(t)),
+        }
+    }
+    toml::read(text).map(all)
+}
+
 /// The policy of this host and the digest of its file.
 #[derive(Clone, Debug)]
 pub struct Loaded {

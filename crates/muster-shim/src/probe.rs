@@ -11,6 +11,9 @@
 mod facts;
 mod tools;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use facts::os_field;
+
 use crate::history::PastRun;
 use crate::json::Value;
 use crate::runfile::RunRecord;

@@ -192,7 +192,7 @@ pub fn layout() -> &'static str {
 }
 
 /// Mount point and root of the cgroup2 file system in a mountinfo text (proc_pid_mountinfo(5)).
-fn v2_mount(mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
+pub fn v2_mount(mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
     mountinfo.lines().find_map(|l| {
         let (left, right) = l.split_once(" - ")?;
         if right.split(' ').next()? != "cgroup2" {

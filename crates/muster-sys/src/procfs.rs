@@ -98,7 +98,7 @@ fn children(pid: i32) -> Option<Vec<i32>> {
 }
 
 /// The numbers in a list of process ids.
-pub(crate) fn numbers(text: &[u8]) -> impl Iterator<Item = i32> {
+pub fn numbers(text: &[u8]) -> impl Iterator<Item = i32> {
     text.split(u8::is_ascii_whitespace).filter_map(|w| std::str::from_utf8(w).ok()?.parse().ok())
 }
 

@@ -8,7 +8,7 @@ mod endpoint;
 mod read;
 mod select;
 
-pub use edit::{NewHost, add_host, with_host, write};
+pub use edit::{NewHost, add_host, text_with_host, with_host, write};
 pub use endpoint::{Admin, Endpoint, HostKey, Identity};
 pub use select::{Selection, Selector, choose};
 

@@ -4,7 +4,7 @@
 //! ssh-keygen(1) of OpenSSH 9.2; the `sshsig` regression script of `openssh-tests` is the judge. Verdicts are `muster-signing`'s, which
 //! is stricter in the ways that `docs/cli.md` lists.
 
-mod options;
+pub mod options;
 mod sign;
 mod verify;
 

@@ -102,3 +102,80 @@ fn a_target_without_a_row_is_seen() {
     let targets = BTreeSet::from(["a", "b", "c", "d"].map(str::to_owned));
     assert_eq!(unsaid(&targets, "| `a`, `b` | `d` | x |\n`c`\n| x | `c` |"), ["c", "d"]);
 }
+
+/// Calls that read bytes or text. A file that makes one is a parser, or has a reason not to be one.
+const READS: &[&str] = &[
+    "from_utf8(",
+    "FromStr for",
+    "fn parse",
+    "_json::from_",
+    "toml::from_",
+    "from_str_radix(",
+    ".lines()",
+    "split_once(",
+    "splitn(",
+    ".parse()",
+    ".parse::<",
+];
+
+/// Whether what ships of a source file reads text.
+fn reads(source: &str) -> bool {
+    let shipped = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = shipped.lines().filter(|l| !l.trim_start().starts_with("//"));
+    code.into_iter().any(|l| READS.iter().any(|mark| l.contains(mark)))
+}
+
+/// The files of the table of parsers, as `crate/src/path.rs`, and the targets that it names for them.
+fn readers(table: &str) -> (BTreeSet<String>, BTreeSet<&str>) {
+    let (mut readers, mut targets) = (BTreeSet::new(), BTreeSet::new());
+    let words = |cell| str::split(cell, '`').skip(1).step_by(2);
+    for row in table.lines().filter_map(|l| l.strip_prefix("| `")) {
+        let Some((files, by)) = row.split_once(" | ") else { continue };
+        let Some((name, files)) = files.split_once('`') else { continue };
+        readers.extend(words(files).map(|file| format!("{name}/src/{file}.rs")));
+        if !by.starts_with("none: ") {
+            let said = by.split(';').next().unwrap_or_default();
+            assert!(said.contains('`'), "neither a target nor a reason: {row}");
+            targets.extend(words(said));
+        }
+    }
+    (readers, targets)
+}
+
+#[test]
+fn every_parser_has_a_fuzz_target_or_a_reason() {
+    let page = fs::read_to_string(root().join("docs/fuzzing.md")).expect("the page");
+    let (_, rest) = page.split_once("## Which target reads what").expect("the table of parsers");
+    let (listed, targets) = readers(rest.split("\n## ").next().unwrap_or_default());
+    assert!(listed.len() > 60, "the table was not read");
+    for target in targets {
+        assert!(root().join("fuzz/corpus").join(target).is_dir(), "no target {target}");
+    }
+    let tools = ["muster-fuzz", "muster-needs", "muster-testbed"];
+    let mut missing = Vec::new();
+    for path in files(&root().join("crates"), ".rs") {
+        let short = path.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();
+        let ships = !tools.iter().any(|t| short.starts_with(t)) && short.contains("/src/");
+        let test =
+            short.ends_with("tests.rs") || short.ends_with("testing.rs") || short.ends_with("fuzzing.rs");
+        if ships && !test && !listed.contains(&short) && reads(&fs::read_to_string(&path).expect("a source"))
+        {
+            missing.push(short);
+        }
+    }
+    assert!(missing.is_empty(), "they read text and have no row in docs/fuzzing.md: {missing:#?}");
+    let gone: Vec<&String> = listed.iter().filter(|f| !root().join("crates").join(f).is_file()).collect();
+    assert!(gone.is_empty(), "rows of files that are not there: {gone:?}");
+}
+
+#[test]
+fn a_parser_without_a_row_is_seen() {
+    assert!(
+        reads("fn f(t: &str) { t.split_once('=') }")
+            && !reads("// t.lines()\nfn f() {}\n#[cfg(test)]\n.lines()")
+    );
+    let (files, targets) =
+        readers("| files | by |\n| `a`: `b`, `c/d` and more | `t`; not `u` |\n| `a`: `e` | none: `x` |\n");
+    assert_eq!(files.into_iter().collect::<Vec<_>>(), ["a/src/b.rs", "a/src/c/d.rs", "a/src/e.rs"]);
+    assert_eq!(targets.into_iter().collect::<Vec<_>>(), ["t"]);
+}

@@ -50,7 +50,7 @@ fn text(path: &str) -> Option<String> {
 }
 
 /// A field of os-release(5): `NAME=value`, the value perhaps in quotes.
-fn os_field(release: &str, name: &str) -> Option<String> {
+pub(crate) fn os_field(release: &str, name: &str) -> Option<String> {
     let value = release.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('='))?.trim();
     Some(value.trim_matches(['"', '\'']).chars().take(200).collect())
 }

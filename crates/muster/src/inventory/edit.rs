@@ -94,7 +94,17 @@ pub fn write(file: &Path, text: &str) -> Result<(), Fault> {
 /// What a file would be with one more host: its text, and what it says. Nothing is written.
 pub fn with_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(String, Inventory), Faults> {
     let text = files::read_text(file, crate::yaml::MAX_BYTES)?;
-    let before = Inventory::parse(&text, file, home)?;
+    text_with_host(&text, file, home, host)
+}
+
+/// The same for the text of a file.
+pub fn text_with_host(
+    text: &str,
+    file: &Path,
+    home: Option<&Path>,
+    host: &NewHost,
+) -> Result<(String, Inventory), Faults> {
+    let before = Inventory::parse(text, file, home)?;
     if let Some(there) = before.hosts.iter().find(|h| h.name == host.name) {
         let what = format!("host {:?} is there already", host.name.as_str());
         return Err(Fault::new(Own::HostExists, what).at(file, there.line).into());
@@ -105,7 +115,7 @@ pub fn with_host(file: &Path, home: Option<&Path>, host: &NewHost) -> Result<(St
             .fix("Give the address alone; port and user have their own options.")
             .into());
     }
-    let changed = insert(&text, &host.render());
+    let changed = insert(text, &host.render());
     let names = |i: &Inventory| i.hosts.iter().map(|h| h.name.clone()).collect::<Vec<_>>();
     let mut want = names(&before);
     want.push(host.name.clone());

@@ -1,5 +1,8 @@
 //! `ssh-keygen`'s command line, as far as the `-Y` calls need it.
 
+use muster_core::UtcTime;
+use muster_signing::allowed_signers::{LocalTime, parse_time};
+use muster_signing::sshsig::HashAlg;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -10,11 +13,16 @@ const VALUES: &[u8] = b"CDEFIKMNOPRVYZabfmnrstwz";
 
 /// The calls that are answered here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub enum Call {
+    /// Is it signed by one who is allowed to?
     Verify,
+    /// Who signed?
     FindPrincipals,
+    /// Which principals match?
     MatchPrincipals,
+    /// Is it signed at all?
     CheckNovalidate,
+    /// Signs.
     Sign,
 }
 
@@ -22,7 +30,8 @@ impl Call {
     const ALL: [Self; 5] =
         [Self::Verify, Self::FindPrincipals, Self::MatchPrincipals, Self::CheckNovalidate, Self::Sign];
 
-    pub(super) const fn word(self) -> &'static str {
+    /// The word after `-Y`.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Verify => "verify",
             Self::FindPrincipals => "find-principals",
@@ -35,29 +44,31 @@ impl Call {
 
 /// A call that is answered here.
 #[derive(Debug)]
-pub(super) struct Options {
-    pub(super) call: Call,
-    pub(super) quiet: bool,
+pub struct Options {
+    /// `-Y`
+    pub call: Call,
+    /// `-q`
+    pub quiet: bool,
     /// `-f`
-    pub(super) file: Option<OsString>,
+    pub file: Option<OsString>,
     /// `-I`
-    pub(super) identity: Option<OsString>,
+    pub identity: Option<OsString>,
     /// `-n`
-    pub(super) namespace: Option<OsString>,
+    pub namespace: Option<OsString>,
     /// `-s`
-    pub(super) signature: Option<OsString>,
+    pub signature: Option<OsString>,
     /// `-r`
-    pub(super) revoked: Option<OsString>,
+    pub revoked: Option<OsString>,
     /// `-U`
-    pub(super) agent_only: bool,
+    pub agent_only: bool,
     /// `-O`, in order
-    pub(super) more: Vec<OsString>,
+    pub more: Vec<OsString>,
     /// What follows the options.
-    pub(super) operands: Vec<OsString>,
+    pub operands: Vec<OsString>,
 }
 
 /// Reads a call; `None` when it is not one that is answered here, also when it holds an option that such a call never has.
-pub(super) fn parse(arguments: &[OsString]) -> Option<Options> {
+pub fn parse(arguments: &[OsString]) -> Option<Options> {
     let mut flags = Vec::new();
     let mut values: Vec<(u8, OsString)> = Vec::new();
     let mut rest = arguments.iter();
@@ -89,6 +100,53 @@ pub(super) fn parse(arguments: &[OsString]) -> Option<Options> {
         }
     }
     build(&flags, values, operands)
+}
+
+/// `-O` options of the checking calls.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Checking {
+    /// `verify-time=`
+    pub time: Option<UtcTime>,
+    /// `print-pubkey`
+    pub print_key: bool,
+}
+
+impl Options {
+    /// The `-O` options as a checking call reads them, or what is wrong with them.
+    pub fn checking(&self, local: &dyn LocalTime) -> Result<Checking, String> {
+        let mut out = Checking::default();
+        for o in &self.more {
+            let text = o.to_string_lossy();
+            let lower = text.to_ascii_lowercase();
+            if lower.starts_with("verify-time=") {
+                let value = text.split_once('=').map_or("", |(_, v)| v);
+                let time = parse_time(value, local).ok_or("Invalid \"verify-time\" option")?;
+                out.time = Some(time);
+            } else if lower == "print-pubkey" {
+                out.print_key = true;
+            } else if !lower.starts_with("hashalg=") {
+                return Err(format!("Invalid option \"{text}\""));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The `-O` options as `-Y sign` reads them: the hash, or what is wrong.
+    pub fn hash(&self) -> Result<HashAlg, String> {
+        let mut hash = HashAlg::Sha512;
+        for o in &self.more {
+            let text = o.to_string_lossy();
+            match text.split_once('=') {
+                Some((name, value)) if name.eq_ignore_ascii_case("hashalg") => {
+                    hash = HashAlg::from_name(value)
+                        .ok_or_else(|| format!("unsupported hash algorithm \"{value}\""))?;
+                }
+                _ if text == "print-pubkey" || text.starts_with("verify-time=") => {}
+                _ => return Err(format!("Invalid option \"{text}\"")),
+            }
+        }
+        Ok(hash)
+    }
 }
 
 fn build(flags: &[u8], values: Vec<(u8, OsString)>, operands: Vec<OsString>) -> Option<Options> {

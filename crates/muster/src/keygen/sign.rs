@@ -37,23 +37,10 @@ fn try_sign(options: &Options, world: &World, out: &mut Output) -> Result<Done, 
     let key = path(need(options.file.as_ref(), options, "key", out)?);
     let namespace =
         need(options.namespace.as_ref(), options, "namespace", out)?.to_string_lossy().into_owned();
-    let mut hash = HashAlg::Sha512;
-    for o in &options.more {
-        let text = o.to_string_lossy();
-        match text.split_once('=') {
-            Some((name, value)) if name.eq_ignore_ascii_case("hashalg") => {
-                hash = HashAlg::from_name(value).ok_or_else(|| {
-                    out.error(&format!("unsupported hash algorithm \"{value}\""));
-                    NO
-                })?;
-            }
-            _ if text == "print-pubkey" || text.starts_with("verify-time=") => {}
-            _ => {
-                out.error(&format!("Invalid option \"{text}\""));
-                return Err(NO);
-            }
-        }
-    }
+    let hash = options.hash().map_err(|why| {
+        out.error(&why);
+        NO
+    })?;
     let Some(signer) = open(&key, options, world, out)? else { return Ok(Done::HandOn) };
     if options.operands.is_empty() {
         out.talk("Signing data on standard input");

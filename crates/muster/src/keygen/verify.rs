@@ -1,12 +1,11 @@
 //! `-Y verify`, `find-principals`, `match-principals`, `check-novalidate`.
 
-use super::options::Options;
+use super::options::{Checking, Options};
 use super::{NO, NOT_FOUND, Output, need, path};
 use crate::files;
 use crate::profile::verify::CallerTime;
 use crate::settings::World;
-use muster_core::UtcTime;
-use muster_signing::allowed_signers::{AllowedSigners, Dialect, parse_time};
+use muster_signing::allowed_signers::{AllowedSigners, Dialect};
 use muster_signing::keygen;
 use muster_signing::revoked::RevokedSigners;
 use muster_signing::sshsig::{self, SshSig};
@@ -19,32 +18,11 @@ const MAX_MESSAGE: usize = 1 << 30;
 /// Longest trust file taken.
 const MAX_TRUST: usize = 64 << 20;
 
-/// `-O` options of the checking calls.
-struct More {
-    time: Option<UtcTime>,
-    print_key: bool,
-}
-
-fn more(options: &Options, out: &mut Output) -> Result<More, u8> {
-    let mut more = More { time: None, print_key: false };
-    for o in &options.more {
-        let text = o.to_string_lossy();
-        let lower = text.to_ascii_lowercase();
-        if lower.starts_with("verify-time=") {
-            let value = text.split_once('=').map_or("", |(_, v)| v);
-            more.time = parse_time(value, &CallerTime);
-            if more.time.is_none() {
-                out.error("Invalid \"verify-time\" option");
-                return Err(NO);
-            }
-        } else if lower == "print-pubkey" {
-            more.print_key = true;
-        } else if !lower.starts_with("hashalg=") {
-            out.error(&format!("Invalid option \"{text}\""));
-            return Err(NO);
-        }
-    }
-    Ok(more)
+fn more(options: &Options, out: &mut Output) -> Result<Checking, u8> {
+    options.checking(&CallerTime).map_err(|why| {
+        out.error(&why);
+        NO
+    })
 }
 
 fn signature(file: &OsString, out: &mut Output) -> Result<SshSig, u8> {

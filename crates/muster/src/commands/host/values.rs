@@ -127,25 +127,25 @@ impl Given {
     }
 }
 
-/// One line of 8 to 65,536 bytes; a line end behind it is not part of it.
 fn read_secret(path: &Path, name: &str) -> Result<Secret, Fault> {
-    let mut bytes = zeroize::Zeroizing::new(files::read(path, LONGEST + 2)?);
-    if bytes.last() == Some(&b'\n') {
-        bytes.pop();
-    }
-    if bytes.last() == Some(&b'\r') {
-        bytes.pop();
-    }
-    let form =
-        |why: &str| Fault::new(Own::SecretForm, format!("the secret {name}")).why(why.to_owned()).at(path, 0);
+    let bytes = zeroize::Zeroizing::new(files::read(path, LONGEST + 2)?);
+    secret_of(&bytes).map_err(|why| {
+        Fault::new(Own::SecretForm, format!("the secret {name}")).why(why.to_owned()).at(path, 0)
+    })
+}
+
+/// What a secret's file holds: one line of 8 to 65,536 bytes; a line end behind it is not part of it.
+pub fn secret_of(file: &[u8]) -> Result<Secret, &'static str> {
+    let bytes = file.strip_suffix(b"\n").unwrap_or(file);
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     if bytes.iter().any(|b| matches!(b, 0 | b'\n' | b'\r')) {
-        return Err(form("it has more than one line, or NUL"));
+        return Err("it has more than one line, or NUL");
     }
     if bytes.len() < SHORTEST {
-        return Err(form("it is shorter than 8 bytes, so that it could not be kept out of what is shown"));
+        return Err("it is shorter than 8 bytes, so that it could not be kept out of what is shown");
     }
     if bytes.len() > LONGEST {
-        return Err(form("it is over 65536 bytes"));
+        return Err("it is over 65536 bytes");
     }
     Ok(Secret::new(bytes.to_vec()))
 }
