@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use muster_core::UtcTime;
-use russh::Signer;
 use russh::client::{AuthResult, Handle};
 use russh::keys::agent::AgentIdentity;
 use russh::keys::{HashAlg, ssh_key};
+use russh::{MethodSet, Signer};
 use tokio::time::timeout;
 
 use crate::agent::{Agent, AgentFault, AgentKey};
@@ -146,6 +146,9 @@ pub(crate) async fn login(proven: &mut Proven, hop: &Hop, now: UtcTime) -> Resul
     let rsa = best_rsa(&proven.handle, hop).await;
     let mut login =
         Login { handle: &mut proven.handle, hop, now, rsa, tried: Vec::new(), methods: Vec::new() };
+    if hop.identities.is_empty() && login.nothing().await {
+        return Ok("nothing: the host asked for no proof".to_owned());
+    }
     for identity in &hop.identities {
         match login.identity(identity).await {
             Step::In(accepted) => return Ok(accepted),
@@ -155,7 +158,8 @@ pub(crate) async fn login(proven: &mut Proven, hop: &Hop, now: UtcTime) -> Resul
     }
     let Login { tried, methods, .. } = login;
     let said = proven.shared.notes().ended.clone();
-    if tried.is_empty() && said.is_some() && !hop.identities.is_empty() {
+    // Whoever asked without a proof learned nothing where no methods came back.
+    if tried.is_empty() && said.is_some() && (methods.is_empty() || !hop.identities.is_empty()) {
         return Err(Cause::Lost { why: said.unwrap_or_default() });
     }
     Err(Cause::AuthRefused { user: hop.user.clone(), tried, methods, said })
@@ -180,6 +184,18 @@ async fn best_rsa(handle: &Handle<Handler>, hop: &Hop) -> Option<RsaHash> {
 }
 
 impl Login<'_> {
+    /// Asks to be let in without a proof, and learns what would be taken instead (RFC 4252, section 5.2).
+    async fn nothing(&mut self) -> bool {
+        match self.handle.authenticate_none(self.hop.user.clone()).await {
+            Ok(AuthResult::Success) => true,
+            Ok(AuthResult::Failure { remaining_methods, .. }) => {
+                self.methods = words(&remaining_methods);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
     async fn identity(&mut self, identity: &Identity) -> Step {
         match &*identity.source {
             Source::Key { name, public, .. } => {
@@ -312,7 +328,7 @@ impl Login<'_> {
         match result {
             AuthResult::Success => Step::In(name),
             AuthResult::Failure { remaining_methods, partial_success } => {
-                self.methods = remaining_methods.iter().map(|m| <&str>::from(m).to_owned()).collect();
+                self.methods = words(&remaining_methods);
                 tried.why = match (partial_success, hint) {
                     (true, _) => "accepted, but the host wants more than one proof".to_owned(),
                     (false, Some(hint)) => format!("refused: {hint}"),
@@ -362,6 +378,10 @@ impl Login<'_> {
             None => "the connection ended while it was offered".to_owned(),
         })
     }
+}
+
+fn words(methods: &MethodSet) -> Vec<String> {
+    methods.iter().map(|m| <&str>::from(m).to_owned()).collect()
 }
 
 fn is_certificate(blob: &[u8]) -> bool {

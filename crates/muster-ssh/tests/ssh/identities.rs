@@ -214,10 +214,23 @@ async fn st10_a_refusal_lists_every_identity_and_why() {
     let Cause::AuthRefused { methods, user: who, .. } = error.cause() else { panic!() };
     assert!(methods.iter().any(|m| m == "publickey") && *who == user(), "{error}");
     assert_eq!(sshd.log().matches("Connection from").count(), 1, "a refusal is not tried again");
+}
 
-    let error = connect(sshd.hop_with("host", sshd.trust())).await.unwrap_err();
-    assert!(refusal(&error).is_empty());
-    assert!(error.to_string().contains("no identity to offer"), "{error}");
+/// Without an identity the host is asked for `none`, so that it says what it would take: an attack that asks nothing proves nothing.
+#[tokio::test]
+async fn without_an_identity_the_host_says_what_it_would_take() {
+    require_sshd_or_skip!();
+    for (line, want) in [
+        ("PasswordAuthentication no", &["publickey"][..]),
+        ("PasswordAuthentication yes", &["publickey", "password"]),
+    ] {
+        let sshd = Sshd::start_with(Setup { config: vec![line.to_owned()], ..Setup::default() });
+        let error = connect(sshd.hop_with("host", sshd.trust())).await.unwrap_err();
+        assert!(refusal(&error).is_empty());
+        assert!(error.to_string().contains("no identity to offer"), "{error}");
+        let Cause::AuthRefused { methods, .. } = error.cause() else { panic!("{error}") };
+        assert_eq!(methods, want, "{line}");
+    }
 }
 
 #[tokio::test]

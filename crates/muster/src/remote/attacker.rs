@@ -87,8 +87,10 @@ impl Thief {
                         .map(String::as_str)
                         .filter(|m| !matches!(*m, "publickey" | "hostbased"))
                         .collect();
-                    if weak.is_empty() {
-                        Observation::refused(format!("it takes {}", methods.join(", ")))
+                    if methods.is_empty() {
+                        Observation::fault("the host did not say what it would take")
+                    } else if weak.is_empty() {
+                        Observation::refused(format!("it takes {} alone", methods.join(", ")))
                     } else {
                         Observation::accepted(weak.join(", "))
                     }

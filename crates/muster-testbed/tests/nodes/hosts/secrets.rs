@@ -153,11 +153,13 @@ fn ve21_a_stolen_controller_key_opens_nothing_and_the_doctor_proves_it() -> Resu
     for attack in &attacks {
         assert_eq!(attack["verdict"], "pass", "{attack:#}");
     }
+    let password = attacks.iter().find(|a| a["id"] == "attack-password").context("attack-password")?;
+    assert_eq!(password["found"], "refused: it takes publickey alone", "the host was asked");
 
     // The same key on a host where somebody opened the door a little.
     node.put(
         "/etc/ssh/sshd_config.d/00-a-hole.conf",
-        b"Match User muster\n  PermitTTY yes\n  AllowTcpForwarding yes\n  DisableForwarding no\n",
+        b"Match User muster\n  PermitTTY yes\n  AllowTcpForwarding yes\n  DisableForwarding no\n  PasswordAuthentication yes\n  AuthenticationMethods any\n",
         0o644,
     )?;
     node.sh("systemctl reload ssh; sleep 1")?;
@@ -170,7 +172,7 @@ fn ve21_a_stolen_controller_key_opens_nothing_and_the_doctor_proves_it() -> Resu
     )?;
     let ran = operator.run(&doctor, b"")?.ended(1)?;
     let rows = ran.json()?;
-    for id in ["attack-local-forward", "attack-remote-forward", "attack-pty"] {
+    for id in ["attack-local-forward", "attack-remote-forward", "attack-pty", "attack-password"] {
         assert_eq!(verdict_of(&rows, id), "fail", "{rows:#}");
     }
     let checks = field(&rows, "edge-1", "checks").as_array().context("checks")?;
