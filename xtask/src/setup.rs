@@ -11,6 +11,7 @@ use crate::run::{on_path, root, run};
 const FOR_TESTS: &[(&str, &str)] = &[
     ("build-essential", "/usr/bin/cc"),
     ("openssh-tests", "/usr/lib/openssh/regress/sshsig.sh"),
+    ("openssl", "/usr/bin/openssl"),
     ("git", "/usr/bin/git"),
     ("python3", "/usr/bin/python3"),
     ("ansible-core", "/usr/bin/ansible-playbook"),

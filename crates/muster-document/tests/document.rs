@@ -162,7 +162,7 @@ fn what_may_be_a_secret_is_never_quoted() {
         "api: {operatorCAFrom: {url: 'https://me:hunter2@h/x'}}\n",
         "role: worker\njoin: {token: [hunter2]}\n",
     ] {
-        let faults = refused(text);
+        let faults = read(text, &|_| Err("it will not do".to_owned())).expect_err(text);
         assert!(!format!("{faults:?}").contains("hunter2"), "{faults:?}");
     }
     let document = taken(&format!("role: worker\n{JOIN}"));
@@ -171,16 +171,18 @@ fn what_may_be_a_secret_is_never_quoted() {
 }
 
 #[test]
-fn a_private_key_has_an_error_of_its_own() {
-    let pem = "-----BEGIN CERTIFICATE-----\\nAA\\n-----END CERTIFICATE-----\\n-----BEGIN PRIVATE KEY-----\\nAA\\n-----END PRIVATE KEY-----\\n";
-    let told = told(&format!("api: {{operatorCA: \"{pem}\"}}\n"));
-    assert!(told[0].contains("treat that key as stolen"), "{told:?}");
-    let told = self::told(&format!("api: {{operatorCA: \"{PEM}{PEM}\"}}\n"));
-    assert!(told[0].contains("it has 2 PEM blocks"), "{told:?}");
-    let expired = |_: &str| Err("it ended on 2020-01-01".to_owned());
+fn whether_an_authority_will_do_is_the_callers_word() {
+    let ended = |pem: &str| {
+        if pem.starts_with("-----BEGIN CERTIFICATE-----\nAAAA\n") {
+            Err("it ended".to_owned())
+        } else {
+            Ok(())
+        }
+    };
     let faults =
-        read(&format!("api: {{operatorCA: \"{PEM}\"}}\n"), &expired).expect_err("the caller's word counts");
-    assert!(faults[0].what.contains("it ended on 2020-01-01"));
+        read(&format!("\napi: {{operatorCA: \"{PEM}\"}}\n"), &ended).expect_err("the caller's word counts");
+    assert_eq!((faults.len(), faults[0].line), (1, 2));
+    assert!(faults[0].what.contains("api.operatorCA will not do: it ended"), "{faults:?}");
 }
 
 #[test]

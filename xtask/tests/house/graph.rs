@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-ssh", &["muster-core"]),
     ("muster-document", &[]),
     ("muster-pairing", &[]),
+    ("muster-tls", &["muster-core"]),
     ("muster-provision", &["muster-core", "muster-signing", "muster-sys"]),
     ("muster-shim", &["muster-core", "muster-signing", "muster-sys"]),
     (

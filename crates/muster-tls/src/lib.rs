@@ -1,0 +1,24 @@
+//! The certificates of the node API.
+//!
+//! - [`authority`] is what an operator holds: it issues certificates of clients and lists of revoked ones.
+//! - [`operator_ca`] is what a node holds of it: the one certificate by which it judges who calls.
+//! - [`serving`] is a node's own certificate: signed by itself, told by its fingerprint.
+//!
+//! Time and random numbers are arguments. Nothing here opens a file or a connection.
+#![forbid(unsafe_code)]
+
+pub mod authority;
+mod fault;
+mod fingerprint;
+mod list;
+pub mod operator_ca;
+mod pem;
+pub mod serving;
+mod times;
+
+pub use authority::{Authority, Lifetime, Revoked};
+pub use fault::Fault;
+pub use fingerprint::Fingerprint;
+pub use list::RevocationList;
+pub use operator_ca::{Client, OperatorCa};
+pub use serving::Serving;

@@ -1,0 +1,26 @@
+//! PEM (RFC 7468), by its labels.
+
+use crate::fault::Fault;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+/// Longest PEM text of one certificate or key: the API's bound for such a body.
+const MAX_PEM: usize = 64 * 1024;
+
+/// The one certificate of a text.
+pub(crate) fn one_certificate(text: &str) -> Result<CertificateDer<'static>, Fault> {
+    if text.len() > MAX_PEM {
+        return Err(Fault::Malformed("PEM text of at most 64 KiB"));
+    }
+    // By the label alone, so that a key that nobody can read is called a key too.
+    if text.lines().any(|l| l.trim().strip_prefix("-----BEGIN ").is_some_and(|l| l.contains("PRIVATE KEY"))) {
+        return Err(Fault::PrivateKey);
+    }
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let mut all = all.map_err(|_| Fault::Malformed("PEM text"))?;
+    match (all.pop(), all.len()) {
+        (Some(one), 0) => Ok(one),
+        (None, _) => Err(Fault::Malformed("certificate in PEM (-----BEGIN CERTIFICATE-----)")),
+        (Some(_), more) => Err(Fault::Count(more + 1)),
+    }
+}
