@@ -78,6 +78,7 @@ example() { sed -n '/^```yaml$/,/^```$/p' "$fuzz/../docs/$1" | sed '/^```/d'; }
 { echo 'edge-9.example.net|odd_user||on'; printf 'hosts: {}\n# the end\n'; } | put inventory_edit good-empty
 { echo '::1'; printf 'defaults: {ssh: {user: m}}\n'; } | put inventory_edit good-none
 { echo '10.0.0.9'; printf 'hosts:\n  a: {ssh: {address: a}}\n\n# bastions\nbastions:\n  gate: {address: b}\n'; } | put inventory_edit good-middle
+{ printf '10.0.0.9\nhosts:\r\n  a: {ssh: {address: a}}\r\ntrust: {}\r\n'; } | put inventory_edit good-crlf
 { echo '10.0.0.9'; printf 'hosts: {a: {ssh: {address: a}}}\n'; } | put inventory_edit bad-flow
 { echo '-oProxyCommand=x'; printf 'hosts: {}\n'; } | put inventory_edit bad-address
 { echo '10.0.0.9||gone'; printf 'hosts: {}\n'; } | put inventory_edit bad-via

@@ -142,10 +142,10 @@ pub fn inventory_edit(input: &[u8]) -> Said {
         Err(all) => return faults(&all),
     };
     let before = Inventory::parse(text, file, None).expect("it was read");
-    let mut lines = changed.lines();
-    for line in text.lines().filter(|l| !l.starts_with("hosts:")) {
-        assert!(lines.any(|l| l == line), "{line:?} is lost");
-    }
+    let before_it = text.bytes().zip(changed.bytes()).take_while(|(a, b)| a == b).count();
+    let after_it = text.bytes().rev().zip(changed.bytes().rev()).take_while(|(a, b)| a == b).count();
+    // `hosts: null` is the most that goes.
+    assert!(before_it + after_it + 5 >= text.len(), "more was changed than one place: {changed:?}");
     let told = |i: &Inventory| {
         i.hosts.iter().map(|h| (h.name.clone(), format!("{h:?}"))).collect::<BTreeMap<_, _>>()
     };

@@ -134,18 +134,26 @@ pub fn text_with_host(
     Ok((changed, after))
 }
 
-/// Puts the block at the end of `hosts:`, which is made where it is missing or empty.
+/// Puts the block at the end of `hosts:`, which is made where it is missing or empty. Line ends stay what they are.
 fn insert(text: &str, block: &str) -> String {
-    let mut lines: Vec<&str> = text.lines().collect();
-    let Some(at) = lines.iter().position(|l| l.starts_with("hosts:")) else {
-        let mut out = text.to_owned();
+    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let block = block.replace('\n', end);
+    let ended = |mut out: String| {
         if !out.is_empty() && !out.ends_with('\n') {
-            out.push('\n');
+            out.push_str(end);
         }
-        return format!("{out}hosts:\n{block}");
+        out
     };
-    if matches!(lines.get(at).map(|l| l.trim_end()), Some("hosts: {}" | "hosts: ~" | "hosts: null")) {
-        lines.splice(at..=at, ["hosts:"]);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let Some(at) = lines.iter().position(|l| l.starts_with("hosts:")) else {
+        return format!("{}hosts:{end}{block}", ended(text.to_owned()));
+    };
+    let mut out: String = lines.iter().take(at).copied().collect();
+    let head = lines.get(at).copied().unwrap_or_default();
+    if matches!(head.trim_end(), "hosts: {}" | "hosts: ~" | "hosts: null") {
+        out.push_str(&head.replacen(head.trim_end(), "hosts:", 1));
+    } else {
+        out.push_str(head);
     }
     let rest = lines.get(at + 1..).unwrap_or_default();
     let inside = |l: &&&str| l.starts_with(' ') || l.trim().is_empty() || l.starts_with('#');
@@ -154,11 +162,9 @@ fn insert(text: &str, block: &str) -> String {
     while len > 0 && rest.get(len - 1).is_some_and(|l| !l.starts_with(' ') || l.trim().is_empty()) {
         len -= 1;
     }
-    let mut out: Vec<&str> = lines.iter().take(at + 1 + len).copied().collect();
-    out.extend(block.lines());
-    out.extend(lines.iter().skip(at + 1 + len));
-    let mut out = out.join("\n");
-    out.push('\n');
+    out.extend(rest.iter().take(len).copied());
+    out = ended(out) + &block;
+    out.extend(rest.iter().skip(len).copied());
     out
 }
 
@@ -190,6 +196,8 @@ mod tests {
             "hosts: {}\n",
             "trust: {}\nhosts:",
             "hosts:\n    a:\n        ssh: {address: b}\n",
+            "# mine\r\nhosts:\r\n  a: {ssh: {address: b}}\r\ntrust: {}\r\n",
+            "hosts: {}\r\n# after\r\n",
         ] {
             std::fs::write(&file, text).unwrap();
             match add_host(&file, None, &new("edge-9")) {
@@ -198,6 +206,11 @@ mod tests {
                     for line in text.lines().filter(|l| !l.starts_with("hosts:")) {
                         assert!(after.lines().any(|l| l == line), "{text:?} lost {line:?}: {after}");
                     }
+                    let ends = |t: &str| (t.contains("\r\n"), t.replace("\r\n", "").contains('\n'));
+                    assert!(
+                        text.is_empty() || !text.contains('\n') || ends(&after) == ends(text),
+                        "{after:?}"
+                    );
                     let inv = Inventory::parse(&after, &file, None).unwrap();
                     let host = inv.host("edge-9").unwrap();
                     assert_eq!((host.ssh.address.as_str(), host.ssh.port), ("2001:db8::1", 2222));
