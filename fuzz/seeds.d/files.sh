@@ -106,3 +106,35 @@ printf 'canary-canary\n\3\5\nthe canary-canary, %s, and %s\r\nnext\033[0m\n' "$(
 printf 'it'\''s "a" secret\n\1\nit'\''\\'\'''\''s "a" secret\nit'\''s \\"a\\" secret' | put shown_output good-quotes
 printf 'canary-canary\n\3\ncanary-canar\ny' | put shown_output bad-half
 printf 'short\n\3\nshort' | put shown_output bad-short
+
+# --- a node's document
+printf 'muster:\n  api:\n    enabled: true\n' | put document good-two-lines
+ca_pem() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -keyout ca.key -out ca.pem 2>/dev/null && cat ca.pem; }
+{
+  printf 'role: controlplane\ncluster:\n  endpoint: api.example.net:6443\n  subjectAltNames: [10.0.0.5, "::1"]\n'
+  printf 'join:\n  tokenFrom: {url: "https://boot.example.net/token", authFile: /etc/x, waitFor: 5m}\n  caCertHashes: sha256:%064d\n' 7
+  printf 'network: {podCIDR: [10.244.0.0/16, "fd00:10::/64"], serviceCIDR: 10.96.0.0/12}\n'
+  printf 'node: {name: edge-1, labels: {example.net/rack: b17}, taints: [{key: a, value: b, effect: NoSchedule}]}\n'
+  printf 'api:\n  listen: "[::]:7443"\n  operatorCA: |\n'
+  ca_pem operator | sed 's/^/    /'
+} | put document good-whole
+printf '#cloud-config\nusers: [&a {name: x}, *a]\nmuster: {role: init}\nruncmd: [[ls]]\n' | put document good-cloud
+printf 'muster:\n  role: worker\n  cluster: {endpoint: "[2001:db8::1]"}\n  join: {token: abcdef.0123456789abcdef, caCertHashes: ["sha256:%064d"]}\n' 1 |
+  put document good-worker
+printf '#cloud-config\nusers: []\n' | put document bad-cloud-without
+printf 'role: inti\n' | put document bad-role
+printf 'muster: {role: init}\nmuster: {role: worker}\n' | put document bad-twice
+printf 'role: worker\n' | put document bad-missing
+printf 'role: init\nnetwork: {podCIDR: 10.0.0.0/8, serviceCIDR: 10.96.0.0/12}\n' | put document bad-overlap
+printf 'muster: &a {role: init}\n' | put document bad-anchor
+put document bad-empty </dev/null
+printf 'network 10.244.0.0/16' | put document_values good-v4
+printf 'network 2001:DB8::/32' | put document_values good-v6
+printf 'url https://boot.example.net:8443/a?b=c' | put document_values good-url
+printf 'host [2001:db8::1]:6443' | put document_values good-host
+printf 'label example.net/rack' | put document_values good-label
+printf 'kernel BOOT_IMAGE=/vmlinuz ro "muster.config=/a b" quiet\n' | put document_values good-kernel
+printf 'network 10.244.0.1/16' | put document_values bad-inside
+printf 'url https://user@h/x' | put document_values bad-name
+printf 'host a:0' | put document_values bad-port
+printf 'kernel muster.config=http://h/x' | put document_values bad-http

@@ -16,6 +16,7 @@
 )]
 
 pub mod cli;
+pub mod document;
 pub mod envelope;
 pub mod host;
 pub mod intent;
@@ -68,6 +69,8 @@ targets! {
     controller_key = provision::controller_key;
     doctor_answer = provision::doctor_answer;
     doctor_files = provision::doctor_files;
+    document = document::document;
+    document_values = document::values;
     envelope_1 = envelope::one;
     envelope_2 = envelope::two;
     envelope_2_parts = envelope::two_from_parts;
