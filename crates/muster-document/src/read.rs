@@ -104,6 +104,9 @@ impl Reader<'_> {
             role: top.get("role").map(|n| n.line),
             join: join.as_ref().map(Fields::line),
             api: api.as_ref().map(Fields::line),
+            names_authority: api
+                .as_ref()
+                .is_some_and(|a| a.get("operatorCA").or(a.get("operatorCAFrom")).is_some()),
         };
         // Only of a role that was read: one that is mistyped is told already.
         if role.is_some() || lines.role.is_none() {
@@ -115,8 +118,9 @@ impl Reader<'_> {
     /// What follows from several keys together.
     fn together(&mut self, document: &Document, lines: &Lines, join: &Option<Fields<'_>>) {
         let api_line = lines.api.unwrap_or(lines.top);
-        let mode = document.mode();
-        if document.api.enabled == Some(false) && document.api.operator_ca.is_some() {
+        // An authority that will not do is told already; it still shows what was meant.
+        let mode = if lines.names_authority { Mode::Configured } else { document.mode() };
+        if document.api.enabled == Some(false) && lines.names_authority {
             let what = "api names an operator CA and enabled: false, which contradict each other";
             self.value(api_line, what, "Take one of them out.");
         }
@@ -450,4 +454,5 @@ struct Lines {
     role: Option<usize>,
     join: Option<usize>,
     api: Option<usize>,
+    names_authority: bool,
 }
