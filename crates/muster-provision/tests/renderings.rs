@@ -401,13 +401,16 @@ fn the_script_provisions_again_and_again_and_undoes_itself() {
     s.ok("umount /usr/sbin/useradd");
     assert_eq!(before, s.snapshot());
 
-    assert!(String::from_utf8_lossy(&run("--check").stdout).contains("to do: sshd\n"));
+    let check = run("--check");
+    assert!(String::from_utf8_lossy(&check.stdout).contains("to do: sshd\n"));
+    assert_eq!(check.status.code(), Some(2), "there is something to do");
     let out = run("");
     assert!(out.status.success(), "{out:?}");
     assert!(block_on(muster_provision::Prover::pool_login(&logins(&s))).is_ok());
     let strict = s.snapshot_strict();
     assert_eq!(String::from_utf8_lossy(&run("").stdout), "muster-provision: nothing to do\n");
-    assert_eq!(run("--check").stdout, b"");
+    let check = run("--check");
+    assert_eq!((check.stdout.as_slice(), check.status.code()), (&b""[..], Some(0)));
     let shell = Shell::direct(&s);
     let same = block_on(run::provision(&shell, &logins(&s), &spec, &Options::new(word()), &mut run::silent))
         .unwrap();

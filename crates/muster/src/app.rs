@@ -15,8 +15,8 @@ use crate::profile::verify::Root;
 use crate::settings::{World, span, time};
 use crate::signer::Choice;
 use crate::terminal::Passphrases;
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 
 /// Runs one command; the number is the process's exit code.
@@ -27,7 +27,7 @@ pub fn run(arguments: Vec<OsString>, world: &World) -> u8 {
     }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(e) => return refuse(&e, world).code(),
+        Err(e) => return refuse(&e, &arguments, world).code(),
     };
     let looks = world.looks(&cli.global);
     let mut printer = Printer::new(Box::new(std::io::stdout()), Box::new(std::io::stderr()), looks);
@@ -44,7 +44,7 @@ pub fn run(arguments: Vec<OsString>, world: &World) -> u8 {
 }
 
 /// Help and version are answers; everything else is a fault of one line.
-fn refuse(error: &clap::Error, world: &World) -> Exit {
+fn refuse(error: &clap::Error, arguments: &[OsString], world: &World) -> Exit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A reader of the help that goes away is no fault.
         let _ = error.print();
@@ -57,8 +57,34 @@ fn refuse(error: &clap::Error, world: &World) -> Exit {
     let global = Global { output: Default::default(), color: Default::default(), quiet: false };
     let looks = Looks { live: false, ..world.looks(&global) };
     let mut printer = Printer::new(Box::new(std::io::stdout()), Box::new(std::io::stderr()), looks);
-    printer.fault(&usage(&error.render().to_string()));
+    let mut fault = usage(&error.render().to_string());
+    fault.hints.extend(misplaced(error, arguments));
+    printer.fault(&fault);
     Exit::Usage
+}
+
+/// Where an option stands before the command that knows it: how the two go together.
+fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let ContextValue::String(option) = error.get(ContextKind::InvalidArg)? else { return None };
+    let mut command = Cli::command();
+    let mut names = vec![command.get_name().to_owned()];
+    for word in arguments.iter().filter_map(|w| w.to_str()) {
+        if let Some(next) = command.find_subcommand(word).cloned() {
+            names.push(word.to_owned());
+            command = next;
+        }
+    }
+    let knows = |a: &clap::Arg| {
+        let long = a.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long));
+        long || a
+            .get_short()
+            .is_some_and(|short| option.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])))
+    };
+    let known = names.len() > 1 && command.get_arguments().any(knows);
+    known.then(|| format!("{option} stands after the command: {} … {option} …", names.join(" ")))
 }
 
 /// clap's several lines as one line and its tips as hints.
@@ -222,7 +248,6 @@ fn verify(a: script::Verify, world: &World, printer: &mut Printer) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -125,6 +125,11 @@ impl Fault {
         self
     }
 
+    /// Whether its line ends with what the code itself advises.
+    pub fn says_the_fix(&self) -> bool {
+        self.fix.as_deref().is_none_or(|fix| fix == self.code.fix())
+    }
+
     /// The exit code.
     pub fn exit(&self) -> Exit {
         self.exit.unwrap_or(self.code.exit())

@@ -4,6 +4,7 @@
 //! terminal; known secrets are taken out before anything is cut or encoded; a reader that goes away (`| head`) ends the
 //! output, never the work.
 
+use crate::codes::Code;
 use crate::fault::{Fault, Faults};
 use crate::secret::Secrets;
 use serde::Serialize;
@@ -169,6 +170,12 @@ impl Printer {
         for f in faults.iter() {
             self.fault(f);
         }
+    }
+
+    /// What to do about a reason that hosts failed with, unless their lines `said` it, and where to read more.
+    pub fn explain(&mut self, code: &str, said: bool) {
+        let fix = Code::from_word(code).filter(|_| !said).map_or(String::new(), |c| format!("{} ", c.fix()));
+        self.hint(&format!("{code}: {fix}`muster explain {code}` says more"));
     }
 
     /// A word in a tone, for data on stdout.

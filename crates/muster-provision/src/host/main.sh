@@ -62,7 +62,10 @@ m_undo() {
 }
 case "${1:-}" in
   '') m_main ;;
-  --check) m_todo | sed 's/^/to do: /' ;;
+  --check)
+    [ "$(id -u)" = 0 ] || m_die 1 "root is needed"
+    m_list=$(m_todo)
+    [ -z "$m_list" ] || { echo "$m_list" | sed 's/^/to do: /'; exit 2; } ;;
   --undo) m_undo ;;
   *) m_die 1 "no argument, --check or --undo is known, not $1" ;;
 esac

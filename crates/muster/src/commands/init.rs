@@ -202,7 +202,13 @@ fn say(made: &Made, settings: &Settings, printer: &mut Printer) {
         printer.warn("the signer key has no passphrase: whoever reads the file can run code as root on every host that trusts it");
     }
     printer.hint("the controller never needs the signer's private half: keep the two on different machines");
-    printer.hint(
-        "next: muster host add NAME --address ADDRESS --host-key SHA256:… , then muster host provision NAME",
-    );
+    let there = if settings.folder == Path::new(".") {
+        String::new()
+    } else {
+        format!("cd {} ; ", settings.folder.display())
+    };
+    printer.hint(&format!(
+        "next: {there}muster host add NAME --address ADDRESS --host-key SHA256:… ; muster script sign PROFILE ; \
+         muster host provision NAME --profile PROFILE"
+    ));
 }

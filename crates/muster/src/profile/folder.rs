@@ -64,8 +64,24 @@ pub fn script_file(folder: &Path, phase: Phase) -> PathBuf {
     folder.join(format!("{phase}.sh"))
 }
 
+/// That a profile's folder is there: of one that is mistyped nothing else is worth saying.
+pub fn there(folder: &Path) -> Result<(), Fault> {
+    let fix = "Name the folder of a profile, which holds profile.yaml and the scripts.";
+    match std::fs::metadata(folder) {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => {
+            Err(Fault::new(Own::FileUnreadable, format!("{} is not a folder", folder.display())).fix(fix))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(Fault::new(Own::FileMissing, format!("there is no folder {}", folder.display())).fix(fix))
+        }
+        Err(e) => Err(Fault::io(folder, "read", &e)),
+    }
+}
+
 /// Reads the scripts that are there.
 pub fn read_scripts(folder: &Path) -> Result<Vec<Script>, Faults> {
+    there(folder)?;
     let mut scripts = Vec::new();
     let mut faults = Vec::new();
     for phase in Phase::SCRIPTED {

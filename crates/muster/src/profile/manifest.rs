@@ -101,6 +101,7 @@ const KEYS: [&str; 9] =
 impl Manifest {
     /// Reads `profile.yaml` of a folder.
     pub fn read(folder: &Path) -> Result<Self, Faults> {
+        super::folder::there(folder)?;
         let file = folder.join(super::MANIFEST);
         if !file.exists() {
             let what = format!("{} has no {}", folder.display(), super::MANIFEST);

@@ -56,8 +56,17 @@ pub fn signature_file(signed: &Path, phase: Phase, n: usize) -> PathBuf {
     signed.join(format!("{phase}.{n}.sig"))
 }
 
+/// That nothing of what was looked for is signed.
+pub fn nothing_signed(folder: &Path, what: &str) -> Fault {
+    let shown = folder.display();
+    let why = if folder.join(SIGNED).is_dir() { "" } else { ": it has no folder signed/" };
+    Fault::new(Own::SignedMissing, format!("{shown} {what}{why}"))
+        .fix(format!("Sign it with `muster script sign {shown}`."))
+}
+
 /// Everything signed in a folder; empty when nothing is.
 pub fn read_all(folder: &Path) -> Result<Vec<SignedPhase>, Faults> {
+    super::folder::there(folder)?;
     let mut out = Vec::new();
     let mut faults = Vec::new();
     for phase in PHASES {
@@ -75,11 +84,10 @@ pub fn read_all(folder: &Path) -> Result<Vec<SignedPhase>, Faults> {
 
 /// What is signed for one phase.
 pub fn read(folder: &Path, phase: Phase) -> Result<SignedPhase, Fault> {
+    super::folder::there(folder)?;
     let file = intent_file(folder, phase);
     if !file.exists() {
-        let what = format!("{} has no signed intent for {phase}", folder.display());
-        return Err(Fault::new(Own::SignedMissing, what)
-            .fix(format!("Sign it with `muster script sign {}`.", folder.display())));
+        return Err(nothing_signed(folder, &format!("has no signed intent for {phase}")));
     }
     let (bytes, intent) = read_intent(&file)?;
     if intent.phase() != phase {

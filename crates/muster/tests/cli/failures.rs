@@ -11,6 +11,10 @@ fn place() -> Place {
     p.profile("demo");
     assert_eq!(p.muster("sign demo -q").code, 0);
     p.write("bad.yaml", "hosts:\n  a:\n    ssh: {adress: b}\n");
+    p.write(
+        "good.yaml",
+        format!("trust: {{allowed-signers: trust/allowed_signers}}\nhosts:\n  a: {{ssh: {{address: b, host-key: \"SHA256:{}\"}}, pools: [edge]}}\n", "A".repeat(43)),
+    );
     p.write("syntax.yaml", "hosts: [a\nb: c\n");
     p.write("many.yaml", "hosts: {}\n---\nhosts: {}\n");
     p.write("big.yaml", vec![b'#'; 9 * 1024 * 1024]);
@@ -56,7 +60,44 @@ const TABLE: &[Row] = &[
     ("host list nobody", 3, "error[host-unknown]: no host \"nobody\""),
     ("host list -l a=", 2, "error[selector-form]: -l \"a=\""),
     ("explain nothing-such", 3, "error[code-unknown]: "),
-    ("script lint nowhere", 3, "error[manifest-missing]: nowhere has no profile.yaml"),
+    (
+        "script lint nowhere",
+        3,
+        "error[file-missing]: there is no folder nowhere. Name the folder of a profile",
+    ),
+    ("script lint trust.bad", 3, "error[file-unreadable]: trust.bad is not a folder"),
+    ("sign nowhere --envelope 1", 3, "error[file-missing]: there is no folder nowhere"),
+    ("sign nowhere --add", 3, "error[file-missing]: there is no folder nowhere"),
+    ("verify nowhere", 3, "error[file-missing]: there is no folder nowhere"),
+    ("host join a --profile nowhere -i good.yaml", 3, "error[file-missing]: there is no folder nowhere"),
+    (
+        "host floor raise a --profile nowhere -i good.yaml",
+        3,
+        "error[file-missing]: there is no folder nowhere",
+    ),
+    ("host provision a --profile nowhere -i good.yaml", 3, "error[file-missing]: there is no folder nowhere"),
+    ("host join a --profile empty -i good.yaml", 3, "error[phase-missing]: empty/join.sh is not there"),
+    (
+        "host floor raise a --profile empty -i good.yaml",
+        3,
+        "error[signed-missing]: empty has no signed intent for floor: it has no folder signed/. Sign it with `muster script sign empty`",
+    ),
+    (
+        "host provision a --profile empty -i good.yaml",
+        3,
+        "error[signed-missing]: empty holds nothing signed: it has no folder signed/. Sign it with `muster script sign empty`",
+    ),
+    ("-i good.yaml host list", 2, "hint: -i stands after the command: muster host list … -i …"),
+    (
+        "host --admin-key k provision a",
+        2,
+        "hint: --admin-key stands after the command: muster host provision … --admin-key …",
+    ),
+    (
+        "host join a --profile demo -i good.yaml",
+        4,
+        "hint: MUSTER_NODE_NAME is declared, and its value must match as a whole: [a-z0-9-]{1,63}",
+    ),
     ("script lint empty", 3, "error[manifest-missing]: empty has no profile.yaml"),
     ("script lint noscript", 3, "error[phase-missing]: noscript has no install.sh"),
     ("script lint syntax", 1, "syntax: 1 errors"),

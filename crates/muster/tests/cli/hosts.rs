@@ -426,3 +426,37 @@ fn a_timeout_on_the_way_keeps_its_cause_and_is_no_unknown_outcome() {
         }
     }
 }
+
+/// A long line twice is no clearer than once, and a form that leaves it out of its results has it on standard error.
+#[test]
+fn what_became_of_a_host_is_told_once() {
+    require_sshd_or_skip!();
+    let b = Bench::new();
+    let line = "muster-shim: refused [target]: it is for pool=core alone";
+    b.answer(&format!("echo '{line}' >&2; exit 6"), PROBE);
+    let ran = b.p.muster("host join h1 --profile tiny");
+    // The host's own line, as it came, and the summary.
+    let told = |text: &str, word: &str| text.matches(word).count();
+    assert_eq!((told(&ran.out, "pool=core"), told(&ran.err, "pool=core")), (1, 1), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("h1: refused [target] in "), "{}", ran.err);
+    let ran = b.p.muster("host join h1 --profile tiny -o name");
+    assert_eq!((ran.out.as_str(), told(&ran.err, "pool=core")), ("h1\n", 2), "{}", ran.err);
+
+    let stranger = KeyPair::generate(b.p.path(), "stranger", "ed25519");
+    b.inventory(&["h1"], "stranger");
+    let print = stranger.fingerprint().to_string();
+    let admin = format!("--admin-user a --admin-key {}", stranger.path.display());
+    for line in [
+        "host join h1 --profile tiny".to_owned(),
+        "host probe h1".to_owned(),
+        "host floor show h1".to_owned(),
+        format!("host floor set h1 --floor tiny=2 {admin}"),
+        format!("host unprovision h1 --plan {admin}"),
+    ] {
+        let ran = b.p.muster(&line);
+        let all = format!("{}{}", ran.out, ran.err);
+        assert_eq!((ran.code, told(&all, &print)), (5, 1), "{line}: {all}");
+        assert_eq!(told(&all, "Read what each identity was refused for."), 1, "{line}: {all}");
+        assert!(told(&ran.out, &print) == 1, "{line}: the result holds it: {all}");
+    }
+}

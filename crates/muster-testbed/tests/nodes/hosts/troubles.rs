@@ -141,7 +141,7 @@ fn st5_a_changed_host_key_stops_everything_until_it_is_rotated() -> Result<()> {
         "host floor set edge-1 --floor slow=3",
     ] {
         let ran = operator.run(line, b"")?.ended(5)?;
-        assert!(ran.err.contains(&old) && ran.err.contains(&new), "{line}: {}", ran.err);
+        assert!(ran.out.contains(&old) && ran.out.contains(&new), "{line}: {}", ran.out);
     }
     let wrong = format!("host rotate-key edge-1 --host-key {new} --old-host-key {new} --yes");
     operator.run(&wrong, b"")?.ended(4)?;

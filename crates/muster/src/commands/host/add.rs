@@ -92,7 +92,10 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
             )),
         }
     }
-    printer.hint(&format!("next: muster host provision {}", host.name));
+    printer.hint(&format!(
+        "next: muster host provision {} --profile PROFILE, where PROFILE is signed (muster script sign PROFILE)",
+        host.name
+    ));
     Ok(Exit::Ok)
 }
 

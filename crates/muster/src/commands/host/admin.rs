@@ -17,7 +17,7 @@ use muster_provision::elevate::{ElevateError, SudoPassword};
 use muster_provision::run::{Aftermath, Event, Options, RunError};
 use muster_provision::shell::ShellError;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -142,6 +142,9 @@ impl Finished for Row {
     fn word(&self) -> (&'static str, Tone) {
         (self.result, if self.outcome == Exit::Ok { Tone::Good } else { Tone::Bad })
     }
+    fn reason(&self) -> Option<&'static str> {
+        self.reason
+    }
     fn detail(&self) -> String {
         self.detail.clone()
     }
@@ -219,7 +222,7 @@ fn broken(host: &str) -> Row {
 /// The summary, what to do about each reason, and the exit code.
 pub fn conclude(rows: Vec<Row>, printer: &mut Printer) -> Exit {
     let exit = Exit::of_many(rows.iter().map(|r| r.outcome));
-    let codes: BTreeSet<&'static str> = rows.iter().filter_map(|r| r.reason).collect();
+    let codes = reasons(rows.iter().filter_map(|r| Some((r.reason?, r.detail.as_str()))));
     printer.listing(&Listing {
         columns: &["host", "result", "time", "reason", "detail"],
         rows,
@@ -230,11 +233,21 @@ pub fn conclude(rows: Vec<Row>, printer: &mut Printer) -> Exit {
         name: |r| r.host.clone(),
         empty: "no host",
     });
-    for code in codes {
-        let fix = Code::from_word(code).map(Code::fix).unwrap_or_default();
-        printer.hint(&format!("{code}: {fix} `muster explain {code}` says more"));
+    for (code, said) in codes {
+        printer.explain(code, said);
     }
     exit
+}
+
+/// Each reason once, and whether a host's line says already what to do about it.
+pub fn reasons<'r>(rows: impl Iterator<Item = (&'static str, &'r str)>) -> BTreeMap<&'static str, bool> {
+    let mut codes = BTreeMap::new();
+    for (word, detail) in rows {
+        if let Some(code) = Code::from_word(word) {
+            *codes.entry(word).or_insert(false) |= detail.contains(code.fix().trim_end_matches('.'));
+        }
+    }
+    codes
 }
 
 /// How long a host waits before it puts everything back by itself, and the id of the transaction.

@@ -56,6 +56,9 @@ impl Finished for Examined {
             Some(Verdict::Pass) => ("passes", Tone::Good),
         }
     }
+    fn reason(&self) -> Option<&'static str> {
+        exit_of(self).1
+    }
     fn detail(&self) -> String {
         match &self.report {
             Err(fault) => fault.to_string(),

@@ -111,7 +111,9 @@ impl Asker {
 pub trait Finished: Send + 'static {
     /// One word.
     fn word(&self) -> (&'static str, Tone);
-    /// The rest of the line.
+    /// The stable code of what went wrong.
+    fn reason(&self) -> Option<&'static str>;
+    /// The rest of the line, for who gets no summary that says it.
     fn detail(&self) -> String;
 }
 
@@ -224,7 +226,7 @@ impl Fleet {
                     let id = match &ended { Ok((id, _)) => *id, Err(e) => e.id() };
                     let Some(&host) = which.get(&id) else { continue };
                     let slot = match ended {
-                        Ok((_, done)) => { view.done(host, done.word(), &done.detail()); Slot::Done(done) }
+                        Ok((_, done)) => { view.done(host, &done); Slot::Done(done) }
                         Err(e) if e.is_cancelled() => Slot::Cut,
                         Err(_) => Slot::Broken,
                     };

@@ -1,11 +1,11 @@
 //! `muster host install|join|leave|uninstall` and `floor raise`: one signed phase on one host or many.
 
+use super::admin::reasons;
 use super::fleet::{Finished, Fleet, Reporter, Slot};
 use super::prepare::{self, Ready, Wanted};
 use super::reach::{self, Reach};
 use super::report::Row;
 use super::values::Given;
-use crate::codes::Code;
 use crate::exit::Exit;
 use crate::fault::{Faults, Outcome};
 use crate::inventory::ExecMode;
@@ -15,7 +15,7 @@ use crate::remote::phase::{self, Task, Tell};
 use crate::remote::pins;
 use muster_core::Phase;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -53,6 +53,9 @@ impl Tell for Reporter {
 impl Finished for Row {
     fn word(&self) -> (&'static str, Tone) {
         (self.result, if self.exit == Exit::Ok.code() { Tone::Good } else { Tone::Bad })
+    }
+    fn reason(&self) -> Option<&'static str> {
+        self.reason
     }
     fn detail(&self) -> String {
         self.detail.clone()
@@ -167,7 +170,7 @@ fn send(settings: &Settings, ready: Vec<Ready<'_>>, printer: &mut Printer) -> Ou
 pub fn conclude(rows: Vec<Row>, printer: &mut Printer) -> Exit {
     super::clones::warn(rows.iter().filter_map(|r| Some((r.host.as_str(), r.host_key()?))), printer);
     let exit = Exit::of_many(rows.iter().map(|r| r.outcome));
-    let codes: BTreeSet<&'static str> = rows.iter().filter_map(|r| r.reason).collect();
+    let codes = reasons(rows.iter().filter_map(|r| Some((r.reason?, r.detail.as_str()))));
     let tally = tally(&rows);
     printer.listing(&Listing {
         columns: &["host", "phase", "result", "time", "reason", "detail"],
@@ -188,9 +191,8 @@ pub fn conclude(rows: Vec<Row>, printer: &mut Printer) -> Exit {
     if let Some(tally) = tally {
         printer.talk(&tally);
     }
-    for code in codes {
-        let fix = Code::from_word(code).map(Code::fix).unwrap_or_default();
-        printer.hint(&format!("{code}: {fix} `muster explain {code}` says more"));
+    for (code, said) in codes {
+        printer.explain(code, said);
     }
     exit
 }

@@ -11,9 +11,9 @@ use crate::profile::verify::{self, Root};
 use crate::remote::load::{Load, Shared, Values, plain};
 use crate::secret::Secrets;
 use crate::shell::Rule;
-use muster_core::{Phase, UtcTime};
+use muster_core::{Phase, Reason, UtcTime};
 use muster_signing::envelope::v1;
-use muster_signing::intent::OnDisconnect;
+use muster_signing::intent::{OnDisconnect, ParamLine};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -182,6 +182,18 @@ fn no_template(script: &Script) -> Result<(), Fault> {
     }
 }
 
+/// What a parameter that is not there must look like, for each of them at once.
+fn with_missing(fault: Fault, declared: &[ParamLine], load: &Load) -> Fault {
+    if fault.code != Reason::ParamMissing.into() {
+        return fault;
+    }
+    let absent =
+        declared.iter().filter(|p| !p.optional && load.values.iter().all(|(name, _)| *name != p.name));
+    absent.fold(fault, |fault, p| {
+        fault.hint(format!("{} is declared, and its value must match as a whole: {}", p.name, p.pattern))
+    })
+}
+
 fn for_host(
     host: &Host,
     wanted: &Wanted<'_>,
@@ -201,7 +213,8 @@ fn for_host(
     let params = plain(&load.values);
     if let Some(intended) = intended {
         verify::fits(&intended.signed, Some((&host.name, &host.pools)), wanted.now).map_err(refuse)?;
-        intended.signed.intent.check_params(&params).map_err(refuse)?;
+        let declared = intended.signed.intent.params();
+        intended.signed.intent.check_params(&params).map_err(|r| with_missing(refuse(r), declared, &load))?;
     } else if let Shared::One { script, signature } = &**shared {
         let parts =
             v1::Parts { phase: wanted.phase, script, signature: signature.as_bytes(), params: &params };

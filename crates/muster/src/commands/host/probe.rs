@@ -30,6 +30,9 @@ impl Finished for Answer {
             Err(_) => ("no answer", Tone::Bad),
         }
     }
+    fn reason(&self) -> Option<&'static str> {
+        self.probe.as_ref().err().map(|fault| fault.code.word())
+    }
     fn detail(&self) -> String {
         self.probe.as_ref().err().map(ToString::to_string).unwrap_or_default()
     }
@@ -237,7 +240,9 @@ fn hints(answers: &[Answer], printer: &mut Printer) {
     codes.sort_by_key(|c| c.word());
     codes.dedup();
     for code in codes {
-        printer.hint(&format!("{code}: {} `muster explain {code}` says more", code.fix()));
+        let said =
+            answers.iter().filter_map(|a| a.probe.as_ref().err()).any(|f| f.code == code && f.says_the_fix());
+        printer.explain(code.word(), said);
     }
 }
 

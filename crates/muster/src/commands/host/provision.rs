@@ -139,8 +139,8 @@ fn show_plan(rows: Vec<Row>, printer: &mut Printer) -> Exit {
         return Exit::of_many(rows.iter().map(|r| r.outcome));
     }
     let lines = rows.iter().flat_map(|r| {
-        let host = r.host.clone();
-        r.steps.iter().map(move |step| Line { host: host.clone(), step: step.clone() })
+        let why = (r.outcome != Exit::Ok).then(|| format!("not known: {}", r.detail));
+        r.steps.iter().cloned().chain(why).map(|step| Line { host: r.host.clone(), step })
     });
     // Of a host that could not be looked at nobody knows what is to be done.
     let all_seen = rows.iter().all(|r| r.outcome == Exit::Ok);

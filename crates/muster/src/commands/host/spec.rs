@@ -152,10 +152,11 @@ fn profiles(typed: &Typed, keep: &mut dyn FnMut(Fault)) -> BTreeMap<ProfileName,
         match signed::read_all(folder) {
             Err(more) => more.into_vec().into_iter().for_each(&mut *keep),
             Ok(all) if all.is_empty() => {
-                let what = format!("{} holds nothing signed", folder.display());
-                keep(
-                    Fault::new(Own::SignedMissing, what).fix("Sign it first: hosts get its name and epoch."),
+                let fix = format!(
+                    "Sign it with `muster script sign {}`: hosts get its name and epoch.",
+                    folder.display()
                 );
+                keep(signed::nothing_signed(folder, "holds nothing signed").fix(fix));
             }
             Ok(all) => {
                 for one in all {

@@ -2,6 +2,7 @@
 //!
 //! All of it is talk and goes to stderr; `-q` leaves only what went wrong. Nothing is drawn off a terminal.
 
+use super::fleet::Finished;
 use crate::printer::{Format, Printer, Tone};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ pub struct View<'p> {
     width: usize,
     live: Option<Live>,
     stream: bool,
+    /// A table of all hosts follows.
+    summary: bool,
     begun: HashMap<usize, Instant>,
     done: usize,
     bad: usize,
@@ -35,8 +38,9 @@ impl<'p> View<'p> {
         let width = names.iter().map(String::len).max().unwrap_or(0).min(40);
         let live = (looks.live && !looks.quiet).then(|| Live::new(title, names.len()));
         let stream = !looks.quiet && !matches!(looks.format, Format::Json | Format::Yaml);
+        let summary = looks.format == Format::Table;
         let names = names.to_vec();
-        Self { printer, names, width, live, stream, begun: HashMap::new(), done: 0, bad: 0 }
+        Self { printer, names, width, live, stream, summary, begun: HashMap::new(), done: 0, bad: 0 }
     }
 
     fn name(&self, host: usize) -> &str {
@@ -78,8 +82,10 @@ impl<'p> View<'p> {
         self.talk(text);
     }
 
-    /// It is done.
-    pub fn done(&mut self, host: usize, (word, tone): (&'static str, Tone), detail: &str) {
+    /// It is done. The summary of a table says the rest of it, and once is enough; a list of names does not, and of JSON and YAML
+    /// the reader is a program.
+    pub fn done(&mut self, host: usize, end: &dyn Finished) {
+        let (word, tone) = end.word();
         self.done += 1;
         self.bad += usize::from(tone == Tone::Bad);
         let took = self.begun.remove(&host).map(|b| b.elapsed()).unwrap_or_default();
@@ -92,8 +98,10 @@ impl<'p> View<'p> {
                 live.total.set_message(format!("{} failed", self.bad));
             }
         }
+        let reason = end.reason().map_or(String::new(), |code| format!(" [{code}]"));
+        let detail = if self.summary { String::new() } else { end.detail() };
         let dash = if detail.is_empty() { "" } else { ": " };
-        let line = format!("{}: {word} in {}{dash}{detail}", self.name(host), seconds(took));
+        let line = format!("{}: {word}{reason} in {}{dash}{detail}", self.name(host), seconds(took));
         self.talk(&line);
     }
 

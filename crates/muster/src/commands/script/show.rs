@@ -1,6 +1,5 @@
 //! `muster script show`
 
-use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::printer::{Format, Printer};
@@ -41,7 +40,7 @@ fn whole(path: &Path, now: UtcTime) -> Result<Vec<Shown>, crate::fault::Faults> 
     let scripts = folder::read_scripts(path)?;
     let phases = signed::read_all(path)?;
     if phases.is_empty() {
-        return Err(Fault::new(Own::SignedMissing, format!("{} holds nothing signed", path.display())).into());
+        return Err(signed::nothing_signed(path, "holds nothing signed").into());
     }
     let of = |p: &signed::SignedPhase| {
         let script = scripts.iter().find(|s| s.phase == p.intent.phase());

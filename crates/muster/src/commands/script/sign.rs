@@ -202,8 +202,8 @@ pub fn add(settings: &Settings, printer: &mut Printer) -> Outcome {
     let scripts = folder::read_scripts(&settings.folder)?;
     let phases = signed::read_all(&settings.folder)?;
     if phases.is_empty() {
-        let what = format!("{} holds nothing signed to add to", settings.folder.display());
-        return Err(Fault::new(Own::SignedMissing, what).fix("Sign it first, without --add.").into());
+        let fault = signed::nothing_signed(&settings.folder, "holds nothing signed to add to");
+        return Err(fault.fix("Sign it first, without --add.").into());
     }
     let mut faults = Vec::new();
     for p in &phases {

@@ -59,8 +59,7 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let scripts = folder::read_scripts(&settings.folder)?;
     let rows = if settings.envelope_one { one(settings, &scripts)? } else { two(settings, &scripts)? };
     if rows.is_empty() {
-        let what = format!("{} holds nothing signed", settings.folder.display());
-        return Err(Fault::new(Own::SignedMissing, what).into());
+        return Err(signed::nothing_signed(&settings.folder, "holds nothing signed").into());
     }
     let bad = rows.iter().filter(|r| r.reason.is_some()).count();
     let total = rows.len();
