@@ -2,7 +2,8 @@
 //! `testing`; never in a shipped binary.
 //!
 //! Each [`Sshd`] lives in a temporary directory of its own on a port of its own, on loopback, as the
-//! user who runs the test (root or not), and takes its sessions with it when it is dropped.
+//! user who runs the test (root or not), and takes its sessions with it when it is dropped. It logs to
+//! a file, so that what it said before it answered has been said when its answer is there.
 //!
 //! `MUSTER_TEST_SSHD_ROOT` names the root file system of another Debian release (made by debootstrap
 //! with openssh-server, and with this machine's `/tmp` mounted on its `/tmp`), whose sshd is then run
@@ -10,11 +11,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests run the real programs")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot set up must fail, and say where")]
 
-use std::io::{BufRead as _, BufReader};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use muster_core::UtcTime;
@@ -171,7 +170,7 @@ pub struct Sshd {
     port: u16,
     host_keys: Vec<KeyPair>,
     login: KeyPair,
-    log: Arc<Mutex<String>>,
+    log: PathBuf,
 }
 
 impl core::fmt::Debug for Sshd {
@@ -277,7 +276,7 @@ impl Sshd {
 
     /// What it logged so far.
     pub fn log(&self) -> String {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        read_log(&self.log)
     }
 
     /// Waits until the log holds `text`.
@@ -319,8 +318,47 @@ pub fn knows(line: &str) -> bool {
     out.status.success()
 }
 
+/// Every process of it writes at the end.
+fn appended(log: &Path) -> Stdio {
+    let file = std::fs::File::options().create(true).append(true).open(log);
+    file.expect("a log file").into()
+}
+
+/// A port on which nobody listens, nor can while this lives.
+#[derive(Debug)]
+pub struct ClosedPort {
+    port: u16,
+    /// Bound, and never made to listen.
+    _socket: tokio::net::TcpSocket,
+}
+
+impl ClosedPort {
+    /// One that is free on an address.
+    pub fn on(address: IpAddr) -> Self {
+        Self::at(SocketAddr::new(address, 0)).expect("a free port")
+    }
+
+    /// This one, unless somebody has it.
+    ///
+    /// # Errors
+    ///
+    /// That of bind(2).
+    pub fn at(address: SocketAddr) -> std::io::Result<Self> {
+        let v6 = address.is_ipv6();
+        let socket = if v6 { tokio::net::TcpSocket::new_v6() } else { tokio::net::TcpSocket::new_v4() }?;
+        socket.bind(address)?;
+        let port = socket.local_addr()?.port();
+        Ok(Self { port, _socket: socket })
+    }
+
+    /// Its number.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
 /// A port that is free on an address, now.
-pub fn free_port(listen: IpAddr) -> u16 {
+fn free_port(listen: IpAddr) -> u16 {
     let listener = TcpListener::bind((listen, 0)).expect("a free port");
     listener.local_addr().expect("its address").port()
 }
@@ -358,28 +396,23 @@ fn sshd() -> Command {
     }
 }
 
-fn spawn(config: &Path) -> Option<(Child, Arc<Mutex<String>>)> {
+fn read_log(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+}
+
+fn spawn(config: &Path) -> Option<(Child, PathBuf)> {
+    let log = with_suffix(config, ".log");
     let mut child = sshd()
         .args(["-D", "-e", "-f"])
         .arg(config)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stderr(appended(&log))
         .spawn()
         .expect("sshd runs");
-    let stderr = child.stderr.take().expect("a pipe");
-    let log = Arc::new(Mutex::new(String::new()));
-    let sink = Arc::clone(&log);
-    std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-            sink.push_str(&line);
-            sink.push('\n');
-        }
-    });
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until {
-        let text = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = read_log(&log);
         if text.contains("Server listening on") {
             return Some((child, log));
         }
@@ -438,6 +471,10 @@ impl AgentProcess {
         let child = Command::new("/usr/bin/ssh-agent")
             .args(["-D", "-a"])
             .arg(&socket)
+            // It asks for confirmation with whatever the desktop of the one who runs the tests has.
+            .env("SSH_ASKPASS", "/bin/false")
+            .env_remove("DISPLAY")
+            .env_remove("WAYLAND_DISPLAY")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()

@@ -1,6 +1,6 @@
 //! The doctor's attacks, against an sshd that lets everything pass and one that is pinned.
 
-use muster_ssh::testing::{Setup, Sshd, client};
+use muster_ssh::testing::{ClosedPort, Setup, Sshd, client};
 use muster_ssh::{Attempt, AttemptOutcome, Connection, Route, Status, require_sshd_or_skip};
 
 use crate::brisk;
@@ -45,7 +45,8 @@ async fn an_open_login_accepts_everything() {
     assert!(text.contains("42") && status == Some(Status::Exited(4)), "{shell:?}");
     let direct = connection.attempt(Attempt::DirectTcpip { host: "127.0.0.1", port: sshd.port() }).await;
     assert!(said(&direct).0.starts_with("SSH-2.0-OpenSSH"), "{direct:?}");
-    let nobody = muster_ssh::testing::free_port("127.0.0.1".parse().unwrap());
+    let closed = ClosedPort::on("127.0.0.1".parse().unwrap());
+    let nobody = closed.port();
     if muster_ssh::testing::user() == "root" {
         let outcome = connection.attempt(Attempt::Pty).await;
         assert!(matches!(outcome, AttemptOutcome::Accepted { .. }), "{outcome:?}");

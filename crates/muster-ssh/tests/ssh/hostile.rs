@@ -12,17 +12,38 @@ use crate::{alone, brisk, resident};
 
 const PIN: &str = "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Serves one connection with `behave`, and gives what a client makes of it, and in what time.
-async fn meet(behave: impl FnOnce(TcpStream) + Send + 'static) -> (ConnectError, Duration) {
+/// Long enough for whatever a peer has to say, on any machine.
+const PATIENT: Duration = Duration::from_secs(40);
+/// For peers that say nothing more.
+const SHORT: Duration = Duration::from_millis(1500);
+
+/// Serves one connection with `behave`, and gives what a client makes of it: long before its patience ends.
+async fn meet(behave: impl FnOnce(TcpStream) + Send + 'static) -> ConnectError {
+    let (error, took) = meet_for(PATIENT, behave).await;
+    assert!(took < PATIENT / 2, "{took:?}: {error}");
+    error
+}
+
+/// The same for a peer that holds the client until its deadline.
+async fn meet_late(behave: impl FnOnce(TcpStream) + Send + 'static) {
+    let (error, took) = meet_for(SHORT, behave).await;
+    assert_eq!(error.cause(), &Cause::Deadline { stage: Stage::Handshake, after: SHORT }, "{error}");
+    assert!((SHORT - Duration::from_millis(100)..SHORT * 10).contains(&took), "{took:?}");
+}
+
+async fn meet_for(
+    patience: Duration,
+    behave: impl FnOnce(TcpStream) + Send + 'static,
+) -> (ConnectError, Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.set_write_timeout(Some(PATIENT)).unwrap();
+        stream.set_read_timeout(Some(PATIENT)).unwrap();
         behave(stream);
     });
-    let timing = Timing { handshake: Duration::from_millis(1500), ..brisk() };
+    let timing = Timing { handshake: patience, ..brisk() };
     let hop = Hop::new("evil", Address::parse("127.0.0.1").unwrap(), "root", HostTrust::parse(PIN).unwrap());
     let begin = Instant::now();
     let before = resident();
@@ -30,7 +51,6 @@ async fn meet(behave: impl FnOnce(TcpStream) + Send + 'static) -> (ConnectError,
     let took = begin.elapsed();
     let grown = resident().saturating_sub(before);
     assert!(grown < 8 << 20, "grew by {grown} bytes: {error}");
-    assert!(took < Duration::from_secs(3), "{took:?}: {error}");
     assert!(!error.to_string().contains('\n'), "{error}");
     // Not on the runtime's own thread, which has the connection to close.
     tokio::task::spawn_blocking(move || server.join().unwrap()).await.unwrap();
@@ -81,10 +101,10 @@ async fn st20_closed_before_the_banner() {
     if !alone("hostile::st20_closed_before_the_banner") {
         return;
     }
-    let (error, _) = meet(drop).await;
+    let error = meet(drop).await;
     assert_eq!(error.cause(), &Cause::DroppedBeforeBanner { said: None });
     // What a newer sshd says to an address that it penalizes.
-    let (error, _) = meet(|mut s| {
+    let error = meet(|mut s| {
         s.write_all(b"Not allowed at this time\r\n").unwrap();
     })
     .await;
@@ -101,19 +121,15 @@ async fn st20_tarpits_end_at_the_deadline() {
         return;
     }
     // Says nothing at all.
-    let (error, took) = meet(|mut s| drain(&mut s)).await;
-    let late = Cause::Deadline { stage: Stage::Handshake, after: Duration::from_millis(1500) };
-    assert_eq!(error.cause(), &late);
-    assert!(took >= Duration::from_millis(1400), "{took:?}");
+    meet_late(|mut s| drain(&mut s)).await;
     // Says its version and no more.
-    let (error, _) = meet(|mut s| {
+    meet_late(|mut s| {
         s.write_all(b"SSH-2.0-Tarpit\r\n").unwrap();
         drain(&mut s);
     })
     .await;
-    assert_eq!(error.cause(), &late);
     // One byte at a time.
-    let (error, _) = meet(|mut s| {
+    meet_late(|mut s| {
         for b in hello().into_iter().cycle() {
             if s.write_all(&[b]).is_err() {
                 return;
@@ -122,14 +138,12 @@ async fn st20_tarpits_end_at_the_deadline() {
         }
     })
     .await;
-    assert_eq!(error.cause(), &late);
     // All of the first part, then silence.
-    let (error, _) = meet(|mut s| {
+    meet_late(|mut s| {
         s.write_all(&hello()).unwrap();
         drain(&mut s);
     })
     .await;
-    assert_eq!(error.cause(), &late);
 }
 
 #[tokio::test]
@@ -137,23 +151,22 @@ async fn st20_endless_banners() {
     if !alone("hostile::st20_endless_banners") {
         return;
     }
-    let (error, _) = meet(|mut s| while s.write_all(b"hello hello hello\r\n").is_ok() {}).await;
+    let error = meet(|mut s| while s.write_all(b"hello hello hello\r\n").is_ok() {}).await;
     assert!(matches!(error.cause(), Cause::NotSsh { .. }), "{error}");
-    let (error, _) = meet(|mut s| while s.write_all(&[b'a'; 4096]).is_ok() {}).await;
+    let error = meet(|mut s| while s.write_all(&[b'a'; 4096]).is_ok() {}).await;
     assert!(matches!(error.cause(), Cause::NotSsh { .. }), "{error}");
-    let (error, _) = meet(|mut s| {
+    meet_late(|mut s| {
         s.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n\x1b[31mred\x07").unwrap();
         drain(&mut s);
     })
     .await;
-    assert_eq!(error.code(), "deadline", "{error}");
-    let (error, _) = meet(|mut s| {
+    let error = meet(|mut s| {
         s.write_all(b"SSH-1.5-OpenSSH_2\r\n").unwrap();
         drain(&mut s);
     })
     .await;
     assert!(matches!(error.cause(), Cause::NotSsh { said } if said == "SSH-1.5-OpenSSH_2"), "{error}");
-    let (error, _) = meet(|mut s| {
+    let error = meet(|mut s| {
         s.write_all(b"\x1b]0;owned\x07 \xff\xfe\r\n").unwrap();
     })
     .await;
@@ -166,7 +179,7 @@ async fn st20_giant_and_impossible_packets() {
         return;
     }
     for length in [0u32, 1, 5, 100_000, 0x0fff_ffff, u32::MAX] {
-        let (error, took) = meet(move |mut s| {
+        let error = meet(move |mut s| {
             let mut bytes = b"SSH-2.0-Evil\r\n".to_vec();
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(&[0xff; 4096]);
@@ -175,7 +188,6 @@ async fn st20_giant_and_impossible_packets() {
         })
         .await;
         assert!(matches!(error.cause(), Cause::Protocol { .. }), "{length}: {error}");
-        assert!(took < Duration::from_secs(1), "{length}: refused at once");
     }
 }
 
@@ -217,7 +229,7 @@ async fn st20_garbage_in_the_key_exchange() {
         ("data before keys", packet(&[94, 0, 0, 0, 0]), "protocol"),
         ("an unfinished packet", vec![0, 0, 0, 20, 4], "connection-lost"),
     ] {
-        let (error, _) = meet(move |mut s| {
+        let error = meet(move |mut s| {
             let mut all = hello();
             all.extend(bytes);
             let _ = s.write_all(&all);
@@ -234,7 +246,7 @@ async fn terrapin_a_host_without_strict_order_and_without_gcm_is_refused() {
     if !alone("hostile::terrapin_a_host_without_strict_order_and_without_gcm_is_refused") {
         return;
     }
-    let (error, _) = meet(|mut s| {
+    let error = meet(|mut s| {
         let mut all = b"SSH-2.0-Old\r\n".to_vec();
         all.extend(kexinit("curve25519-sha256", GOOD.1, "chacha20-poly1305@openssh.com,aes256-ctr"));
         let _ = s.write_all(&all);
@@ -243,7 +255,7 @@ async fn terrapin_a_host_without_strict_order_and_without_gcm_is_refused() {
     .await;
     assert!(error.to_string().contains("CVE-2023-48795"), "{error}");
     // With GCM it goes on, to where this one has nothing more to say.
-    let (error, _) = meet(|mut s| {
+    meet_late(|mut s| {
         let mut all = b"SSH-2.0-Old\r\n".to_vec();
         all.extend(kexinit(
             "curve25519-sha256",
@@ -254,7 +266,6 @@ async fn terrapin_a_host_without_strict_order_and_without_gcm_is_refused() {
         drain(&mut s);
     })
     .await;
-    assert_eq!(error.code(), "deadline", "{error}");
 }
 
 #[tokio::test]
@@ -262,12 +273,11 @@ async fn st20_flood_of_ignored_packets_is_bounded() {
     if !alone("hostile::st20_flood_of_ignored_packets_is_bounded") {
         return;
     }
-    let (error, took) = meet(|mut s| {
+    let error = meet(|mut s| {
         let _ = s.write_all(b"SSH-2.0-Evil\r\n");
         let ignore = packet(&[2; 1000]);
         while s.write_all(&ignore).is_ok() {}
     })
     .await;
     assert!(matches!(error.cause(), Cause::Protocol { .. }), "{error}");
-    assert!(took < Duration::from_secs(1), "{took:?}");
 }

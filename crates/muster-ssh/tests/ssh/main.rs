@@ -49,6 +49,15 @@ fn alone(name: &str) -> bool {
     false
 }
 
+/// Returns when a watch has set `begun`: what is then done to a host is done to a command that runs.
+async fn when(begun: &core::sync::atomic::AtomicBool) {
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !begun.load(core::sync::atomic::Ordering::SeqCst) {
+        assert!(std::time::Instant::now() < until, "the command never began");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// This process's resident bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();

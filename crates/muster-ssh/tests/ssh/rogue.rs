@@ -189,23 +189,22 @@ impl Server {
     }
 }
 
-fn short() -> Timing {
-    Timing { channel: Duration::from_millis(800), auth: Duration::from_millis(800), ..brisk() }
-}
-
 async fn open(server: &Server) -> Connection {
-    client().connect(&Route::direct(server.hop(short()))).await.unwrap()
+    client().connect(&Route::direct(server.hop(brisk()))).await.unwrap()
 }
 
 #[tokio::test]
 async fn deadlines_hold_against_a_host_that_proved_itself() {
     require_sshd_or_skip!();
-    let after = Duration::from_millis(800);
+    // Only the stage that stalls is short: what a host does, it may do slowly.
+    let after = Duration::from_secs(2);
     let begin = Instant::now();
-    let error = client().connect(&Route::direct(serve(Mode::StallLogin).hop(short()))).await.unwrap_err();
+    let timing = Timing { auth: after, ..brisk() };
+    let error = client().connect(&Route::direct(serve(Mode::StallLogin).hop(timing))).await.unwrap_err();
     assert_eq!(error.cause(), &Cause::Deadline { stage: Stage::Auth, after });
     for mode in [Mode::StallOpen, Mode::StallExec] {
-        let connection = open(&serve(mode)).await;
+        let timing = Timing { channel: after, ..brisk() };
+        let connection = client().connect(&Route::direct(serve(mode).hop(timing))).await.unwrap();
         let error = connection.exec("x", b"", Limits::default()).await.unwrap_err();
         assert_eq!(error.why(), &ExecFault::Deadline { stage: Stage::Channel, after }, "{mode:?}");
         assert_eq!(
@@ -214,7 +213,7 @@ async fn deadlines_hold_against_a_host_that_proved_itself() {
             "a command that was sent may have been run"
         );
     }
-    assert!(begin.elapsed() < Duration::from_secs(10));
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]
@@ -225,7 +224,7 @@ async fn st20_a_flood_from_a_host_that_proved_itself_is_bounded() {
     }
     let connection = open(&serve(Mode::Flood)).await;
     let before = resident();
-    let exec = Exec::new("x").limits(Limits { stdout: 10, stderr: 10 }).deadline(Duration::from_secs(2));
+    let exec = Exec::new("x").limits(Limits { stdout: 10, stderr: 10 }).deadline(Duration::from_secs(5));
     let error = connection.run(exec).await.unwrap_err();
     assert_eq!(error.code(), "deadline");
     let (stdout, stderr) = error.partial().unwrap();
