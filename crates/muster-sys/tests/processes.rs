@@ -85,7 +85,7 @@ fn bash(script: &str, mark: &str) -> Spec {
 }
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = since_boot() + Duration::from_secs(20);
+    let end = since_boot() + Duration::from_secs(60);
     while !done() {
         assert!(since_boot() < end, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(2));
@@ -216,7 +216,7 @@ fn t13_a_hopper_that_forks_and_exits_is_ended_in_bounded_time_body() {
     let ended = end(&mut tree, &m);
     let took = since_boot() - t0;
     assert_eq!(ended.survivors, 0, "{ended:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(15), "{took:?}");
     assert!(procfs::with_environment(MARK, &m).is_empty());
 }
 
@@ -265,9 +265,15 @@ fn a_script_that_heeds_term_may_tidy_up() {
 fn a_script_that_heeds_term_may_tidy_up_body() {
     let name = "a_script_that_heeds_term_may_tidy_up";
     let m = mark(name);
-    let (_child, mut tree) = start("trap 'exit 5' TERM; while :; do sleep 0.02; done", &m);
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(end(&mut tree, &m).survivors, 0);
+    let (child, mut tree) = start("trap 'exit 5' TERM; while :; do sleep 0.02; done", &m);
+    // Bit n-1 is signal n: TERM is 15.
+    let catches = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", child.pid())).ok()?;
+        u64::from_str_radix(text.lines().find_map(|l| l.strip_prefix("SigCgt:\t"))?, 16).ok()
+    };
+    until("the trap", || catches().is_some_and(|s| s & 0x4000 != 0));
+    let ended = tree.end(None, (MARK, &m), Duration::from_secs(20), Duration::from_secs(40));
+    assert_eq!(ended.survivors, 0);
     assert_eq!(tree.leader_exit(), Some(Exit::Code(5)));
 }
 
@@ -414,11 +420,12 @@ fn t2_watch_tells_the_four_events_apart_body() {
 #[test]
 fn s6_reading_is_bounded_in_bytes_and_time() {
     let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-    let (first, whole) = (Duration::from_millis(150), Duration::from_millis(150));
+    let (first, whole) = (Duration::from_secs(60), Duration::from_secs(60));
     let (r, w) = pipe();
     rustix::io::write(&w, b"hello").unwrap();
     drop(w);
-    let read = |fd: &OwnedFd, max| Reading::new(fd.as_fd(), max, first, whole).finish();
+    let short = Duration::from_millis(150);
+    let read = |fd: &OwnedFd, max| Reading::new(fd.as_fd(), max, short, short).finish();
     let mut reading = Reading::new(r.as_fd(), 5, first, whole);
     assert!(reading.is_whole() && reading.is_whole());
     assert_eq!(reading.finish().unwrap(), b"hello");
@@ -445,7 +452,7 @@ fn s6_reading_is_bounded_in_bytes_and_time() {
         }
     });
     assert!(matches!(read(&r, 4096), Err(ReadFault::TooSlow)));
-    assert!(since_boot() - t0 < Duration::from_secs(3));
+    assert!(since_boot() - t0 < Duration::from_secs(20));
     drop(r);
     feeder.join().unwrap();
 }

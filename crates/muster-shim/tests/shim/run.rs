@@ -23,6 +23,10 @@ fn tag(test: &str) -> String {
     format!("{test}-{}", std::process::id())
 }
 
+/// Far less than any of the scripts here lasts, and more than a busy machine needs. How soon a run ends on a host is measured
+/// on nodes.
+const SOON: Duration = Duration::from_secs(20);
+
 /// An intent that takes a tag.
 fn tagged<'a>(script: &str, tag: &'a str) -> crate::world::Two<'a> {
     two(script).param_line("MUSTER_TAG", "[a-z0-9-]+").param("MUSTER_TAG", tag)
@@ -146,7 +150,7 @@ fn m10_a_reader_that_goes_away_ends_the_run() {
         drop(child.stdout.take());
         let out = collect(child);
         assert_eq!(out.verdict(), (12, "peer-gone"), "{out:?}");
-        assert!(t0.elapsed() < Duration::from_secs(4), "{:?}", t0.elapsed());
+        assert!(t0.elapsed() < SOON, "{:?}", t0.elapsed());
         assert_eq!(marked(&t), 0);
         assert_eq!(w.events(), ["start", "end:peer-gone"]);
     });
@@ -184,7 +188,7 @@ fn m10_the_end_of_sshd_ends_the_run_though_the_streams_stay_open() {
         sshd.kill().unwrap();
         sshd.wait().unwrap();
         until("the run to be gone", || marked(&t) == 0);
-        assert!(t0.elapsed() < Duration::from_secs(4), "{:?}", t0.elapsed());
+        assert!(t0.elapsed() < SOON, "{:?}", t0.elapsed());
         let mut rest = String::new();
         sshd.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
         assert!(rest.contains("code 12") && rest.contains("sshd process"), "{rest}");
@@ -224,7 +228,7 @@ fn m11_a_peer_that_does_not_answer_for_15_seconds_is_gone() {
         let out = collect(child);
         assert_eq!(out.verdict(), (12, "peer-gone"), "{out:?}");
         assert!(out.stderr.contains("no answer"), "{out:?}");
-        assert!((14..25).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
+        assert!((14..40).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
         client.kill().unwrap();
         client.wait().unwrap();
     });
@@ -234,19 +238,20 @@ fn m11_a_peer_that_does_not_answer_for_15_seconds_is_gone() {
 fn m12_a_run_that_may_finish_outlives_its_peer_and_keeps_its_lock() {
     world(|w| {
         w.provisioned(POLICY);
-        let script = "echo started; sleep 1; echo done > /run/finished\n";
+        let script = "echo started; until [ -e /run/gate ]; do sleep 0.02; done; echo done > /run/finished\n";
         let finish = |d: &mut muster_signing::intent::Draft| d.on_disconnect = OnDisconnect::Finish;
         let mut child = w.call(MUSTER).start(&two(script).with(finish).bytes());
         wait_for_output(&mut child, "started");
         drop((child.stdout.take(), child.stderr.take()));
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(w.shim(MUSTER, &two("echo ran\n").bytes()).verdict(), (7, "busy"));
+        fs::write("/run/gate", "").unwrap();
         assert_eq!(collect(child).code, Some(0));
         assert_eq!(fs::read_to_string("/run/finished").unwrap(), "done\n");
         // It keeps its deadline, and a signal ends it all the same.
         let mut child = w
             .call(MUSTER)
-            .start(&two("echo started; sleep 61\n").with(finish).with(|d| d.deadline = 1).bytes());
+            .start(&two("echo started; sleep 61\n").with(finish).with(|d| d.deadline = 3).bytes());
         wait_for_output(&mut child, "started");
         drop((child.stdout.take(), child.stderr.take()));
         assert_eq!(collect(child).code, Some(11));
@@ -284,21 +289,24 @@ fn m12_a_run_that_may_finish_may_print_after_its_peer_is_gone() {
 fn m12_envelope_1_ends_on_disconnect_unless_the_policy_says_finish() {
     world(|w| {
         w.drop_in();
-        let script = "echo started; sleep 1; echo done > /run/finished\n";
-        let go = |want: i32| {
+        let script = "echo started; until [ -e /run/gate ]; do sleep 0.02; done; echo done > /run/finished\n";
+        let go = || {
             let mut child = w.call(KPSSH).start(&one_of("leave", script, &[]));
             wait_for_output(&mut child, "started");
             drop(child.stdout.take());
-            assert_eq!(collect(child).code, Some(want));
+            child
         };
-        go(12);
+        assert_eq!(collect(go()).code, Some(12));
         assert!(fs::metadata("/run/finished").is_err());
         w.put(
             "/etc/muster/shim.toml",
             "envelope-1 = true\nrevoked-signers = \"optional\"\n[envelope1]\non-disconnect = \"finish\"\n",
             0o644,
         );
-        go(0);
+        let child = go();
+        std::thread::sleep(Duration::from_millis(500));
+        fs::write("/run/gate", "").unwrap();
+        assert_eq!(collect(child).code, Some(0));
         assert!(fs::metadata("/run/finished").is_ok());
     });
 }
@@ -311,7 +319,7 @@ fn s5_a_run_is_ended_at_its_deadline() {
         let t0 = Instant::now();
         let out = w.shim(MUSTER, &tagged(ESCAPEES, &t).with(|d| d.deadline = 1).bytes());
         assert_eq!(out.verdict(), (11, "deadline"), "{out:?}");
-        assert!((1..5).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
+        assert!((1..20).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
         assert_eq!(marked(&t), 0);
         assert_eq!(w.events(), ["start", "end:deadline"]);
         w.drop_in();
@@ -336,7 +344,7 @@ fn t13_a_hopper_is_ended_in_bounded_time() {
         let t0 = Instant::now();
         signal(&child, Signal::TERM);
         assert_eq!(collect(child).code, Some(12));
-        assert!(t0.elapsed() < Duration::from_secs(8), "{:?}", t0.elapsed());
+        assert!(t0.elapsed() < SOON, "{:?}", t0.elapsed());
         assert_eq!(marked(&t), 0);
     });
 }
@@ -346,14 +354,14 @@ fn s6_slow_input_is_refused_and_holds_no_lock() {
     world(|w| {
         w.drop_in();
         let mut slow = w.call(KPSSH);
+        let t0 = Instant::now();
         let mut child = slow.command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"kpssh-envelope: 1\n").unwrap();
         assert_eq!(w.shim(KPSSH, &one("echo ran\n", &[])).stdout, "ran\n");
-        let t0 = Instant::now();
         let out = collect(child);
         assert_eq!(out.verdict(), (4, "input-deadline"), "{out:?}");
-        assert!((25..40).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
+        assert!((29..60).contains(&t0.elapsed().as_secs()), "{:?}", t0.elapsed());
     });
 }
 
@@ -372,8 +380,9 @@ fn s7_stragglers_are_ended_on_envelope_2_and_left_on_envelope_1() {
         assert_eq!(out.stdout, "ran\n");
         let end = w.journal().pop().unwrap();
         assert_eq!((end["MUSTER_VERDICT"].as_str(), end["MUSTER_STRAGGLERS"].as_str()), ("ok", "2"));
+        // A process has the tag in its environment once it is no copy of bash any more.
+        until("both to be sleep", || marked(&t) == 2);
         let left = procfs::with_environment("MUSTER_TAG", &t);
-        assert_eq!(left.len(), 2);
         // What is left holds neither the lock nor anything else of the next run's.
         assert_eq!(w.shim(KPSSH, &one("echo again\n", &[])).stdout, "again\n");
         for p in left {
@@ -466,8 +475,8 @@ fn m12_envelope_1_leaves_nothing_when_peer_and_bash_go_at_once() {
         assert_eq!(marked(&t), 0);
         // A script that did all it was to do leaves what it started, as with the bash shim.
         assert_eq!(go("exit 0"), Some(0));
+        until("the one that is left", || marked(&t) == 1);
         let left = procfs::with_environment("MUSTER_TAG", &t);
-        assert_eq!(left.len(), 1);
         kill_process(Pid::from_raw(left[0]).unwrap(), Signal::KILL).unwrap();
     });
 }
@@ -488,7 +497,7 @@ fn a_run_that_cannot_be_watched_is_ended_and_recorded_as_what_it_is() {
             assert!(ok.unwrap().success());
         };
         limit("2");
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(Duration::from_secs(3));
         limit("1024");
         let out = collect(child);
         assert_eq!(out.verdict(), (1, "internal"), "{out:?}");

@@ -6,8 +6,8 @@ use crate::run::MUSTER;
 use muster_ssh::require_sshd_or_skip;
 use muster_ssh::testing::KeyPair;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -44,7 +44,7 @@ fn cl1_every_end_of_a_run_has_its_exit_code() {
         assert_eq!(row["exit"], code);
     }
     b.answer("echo 'muster-shim: refused [busy]: x' >&2; exit 7", PROBE);
-    let ran = b.join("--timeout 4s");
+    let ran = b.join("--timeout 8s");
     assert_eq!((ran.code, row(&ran)["result"].as_str().unwrap()), (7, "busy"), "{}", ran.out);
     assert!(b.sent() >= 2, "a busy host is tried again");
     b.answer(
@@ -102,9 +102,9 @@ fn s13_the_host_is_asked_what_became_of_this_run_and_no_other() {
         &doc(&[later, past(&id, &digest, "peer-gone", "05")]),
     );
     let begun = Instant::now();
-    let ran = b.join("--timeout 2s");
+    let ran = b.join("--timeout 6s");
     assert_eq!((ran.code, row(&ran)["known"]["run"].as_str()), (8, Some(id.as_str())), "{}", ran.out);
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn the_doctor_obeys_its_timeout() {
         b.sshd.login().path.display()
     ));
     let begun = Instant::now();
-    let ran = b.p.muster("host doctor h1 --no-attack --timeout 2s -o json");
+    let ran = b.p.muster("host doctor h1 --no-attack --timeout 6s -o json");
     let row = row(&ran);
     assert_eq!((ran.code, row["reason"].as_str()), (8, Some("outcome-unknown")), "{row:#}{}", ran.err);
     assert!(row["detail"].as_str().unwrap().contains("--timeout"), "{row:#}");
@@ -325,7 +325,7 @@ fn the_doctor_obeys_its_timeout() {
         (1, Some("not-examined")),
         "it was asked, and slow: {row:#}"
     );
-    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
 }
 
 /// Once: what runs goes on and nothing more is begun. Twice: connections are closed, and nobody claims to know.
@@ -339,15 +339,22 @@ fn ctrl_c_once_finishes_what_runs_and_twice_cuts_it_off() {
         c.args("host join h1 h2 --profile tiny --parallel 1 -o json".split_whitespace());
         let child = c.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let begun = Instant::now();
-        while b.sent() == 0 && begun.elapsed() < Duration::from_secs(20) {
+        while b.sent() == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is sent");
             std::thread::sleep(Duration::from_millis(50));
         }
         child
     };
-    let interrupt = |pid: u32| muster_ssh::testing::signal_pid(pid, "INT");
-    b.answer("sleep 3; exit 0", PROBE);
-    let child = start();
-    interrupt(child.id());
+    // Until it says that it has heard.
+    let interrupt = |child: &mut Child| {
+        muster_ssh::testing::signal_pid(child.id(), "INT");
+        let lines = BufReader::with_capacity(1, child.stderr.as_mut().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|l| l.contains("stopping: ")));
+    };
+    b.answer("until [ -e go ]; do sleep 0.05; done; exit 0", PROBE);
+    let mut child = start();
+    interrupt(&mut child);
+    b.p.write("go", "");
     let out = child.wait_with_output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(out.status.code(), Some(130), "{rows:#}");
@@ -355,13 +362,12 @@ fn ctrl_c_once_finishes_what_runs_and_twice_cuts_it_off() {
     assert_eq!(b.sent(), 1);
 
     b.answer("sleep 30; exit 0", PROBE);
-    let child = start();
-    interrupt(child.id());
-    std::thread::sleep(Duration::from_millis(500));
-    interrupt(child.id());
+    let mut child = start();
+    interrupt(&mut child);
+    muster_ssh::testing::signal_pid(child.id(), "INT");
     let begun = Instant::now();
     let out = child.wait_with_output().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     let rows: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(out.status.code(), Some(8), "{rows:#}");
     assert_eq!(

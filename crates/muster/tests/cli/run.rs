@@ -43,9 +43,16 @@ impl Place {
         std::fs::read_to_string(self.join(name)).unwrap()
     }
 
-    /// A command in this folder with nothing of the caller's environment.
+    /// A command in this folder with nothing of the caller's environment. `muster` gets a session of its own, which has no
+    /// terminal: nothing waits for an answer on the terminal of the one who runs the tests.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut c = Command::new(program);
+        let mut c = if program.as_ref() == MUSTER {
+            let mut c = Command::new("/usr/bin/setsid");
+            c.arg(MUSTER);
+            c
+        } else {
+            Command::new(program)
+        };
         c.current_dir(self.path())
             .env_clear()
             .env("HOME", self.path())
@@ -62,7 +69,6 @@ impl Place {
     /// The same, with something on standard input.
     pub(crate) fn muster_with(&self, line: &str, stdin: &[u8]) -> Ran {
         let mut command = self.command(MUSTER);
-        // A session of its own has no terminal, so that nothing waits for an answer on the developer's.
         command.args(line.split_whitespace());
         self.finish(command, stdin)
     }

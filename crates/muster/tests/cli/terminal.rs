@@ -6,7 +6,6 @@ use muster_ssh::require_sshd_or_skip;
 use muster_ssh::testing::KeyPair;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::time::Duration;
 
 /// A terminal made by script(1), with a command on it, then how it ended and what it left the terminal as.
 struct Terminal {
@@ -48,9 +47,8 @@ impl Terminal {
         }
     }
 
-    /// Types when whoever asked has begun to listen.
+    /// Types. Whoever asks has begun to listen before it asks.
     fn answer(&mut self, bytes: &[u8]) {
-        std::thread::sleep(Duration::from_millis(300));
         self.input.write_all(bytes).unwrap();
     }
 
@@ -170,10 +168,12 @@ fn ctrl_c_typed_once_lets_what_runs_go_on() {
     require_sshd_or_skip!();
     let b = Bench::new();
     b.inventory(&["h1", "h2"], &b.sshd.login().path.display().to_string());
-    b.answer("echo begun; sleep 3; echo over", PROBE);
+    b.answer("echo begun; until [ -e go ]; do sleep 0.05; done; echo over", PROBE);
     let mut t = Terminal::start(&b, 100, "host join h1 h2 --profile tiny --parallel 1", &[]);
     t.until("h1 | begun");
     t.answer(b"\x03");
+    t.until("stopping: ");
+    b.p.write("go", "");
     let text = t.end(130);
     assert!(text.contains("stopping: 1 not begun; 1 go on") && text.contains("h1 | over"), "{text}");
     assert!(text.contains("not-started"), "{text}");
