@@ -37,8 +37,8 @@ const POOL: fn(&Sandbox) -> Logins<'_> = |s| Logins { sandbox: s, user: "muster"
 
 fn options() -> Options {
     Options {
-        overall: Duration::from_secs(30),
-        confirm_within: Duration::from_secs(20),
+        overall: Duration::from_secs(240),
+        confirm_within: Duration::from_secs(120),
         ..Options::new(word())
     }
 }
@@ -281,7 +281,7 @@ fn a_host_that_is_left_alone_puts_itself_back() {
         let e = block_on(run::provision(&shell, &POOL(&s), &spec, &o, &mut run::silent)).unwrap_err();
         let RunError::Shell { aftermath, .. } = &e else { panic!("{at}: {e}") };
         assert!(matches!(aftermath, Aftermath::ByTimer(_)), "{at}: {e}");
-        wait_for("the host puts itself back", Duration::from_secs(15), || s.snapshot() == before);
+        wait_for("the host puts itself back", Duration::from_secs(90), || s.snapshot() == before);
         assert!(POOL(&s).sandbox.ssh("admin", "admin", "true", b"").status.success());
     }
 }
@@ -423,7 +423,7 @@ fn unprovision_waits_for_no_run_and_ends_no_run() {
     assert!(e.contains("a run is in progress"), "{e}");
     assert_same(&strict, &s.snapshot_strict(), "refused");
     s.ok("pkill -x sleep -n; true");
-    wait_for("the lock is free", Duration::from_secs(5), || {
+    wait_for("the lock is free", Duration::from_secs(20), || {
         s.sh("flock -n /run/muster/shim/lock true").status.success()
     });
     unprovision(&shell).unwrap();
@@ -462,9 +462,11 @@ fn a_timer_that_fires_during_a_commit_does_not_undo_it() {
     let body = r#"
 echo 'exit 0' | (m_begin t1 digest 3600) || exit 9
 (m_need_open t1 && echo new | m_file /etc/muster-race 0644) || exit 8
-{ sleep 2; echo "transaction: t1"; } | (m_commit t1) &
+rm -f /run/go
+{ until [ -e /run/go ]; do sleep 0.05; done; sleep 1; echo "transaction: t1"; } | (m_commit t1) &
 m_commits=$!
-sleep 1
+until ! flock -n /run/muster-provision.lock true; do sleep 0.05; done
+: >/run/go
 (m_revert timer t1)
 echo "revert $?"
 wait "$m_commits"
