@@ -272,6 +272,18 @@ impl Node {
         Ok(())
     }
 
+    /// Makes sshd read its configuration again, and waits until it has: a reload only sends a signal, after which sshd starts
+    /// itself anew and for a moment nobody listens.
+    pub fn reload_ssh(&self) -> Result<()> {
+        let begun = || -> Result<usize> {
+            Ok(self.journal_of(&["--identifier=sshd"])?.matches("Server listening on 0.0.0.0").count())
+        };
+        let before = begun()?;
+        self.sh("sshd -t; systemctl reload ssh")?;
+        wait_until("sshd to begin anew", BOOT_LIMIT, || Ok(begun()? > before))?;
+        self.wait_ssh()
+    }
+
     /// The journal of this boot, all units.
     pub fn journal(&self) -> Result<String> {
         self.journal_of(&[])

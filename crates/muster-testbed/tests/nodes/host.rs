@@ -1,5 +1,7 @@
 //! A pool host provisioned by hand, with nothing but a shell and the files that the contract names: what the tests of the shim
-//! stand on, so that a fault of `muster host provision` cannot hide one of the shim, or the other way round.
+//! stand on, so that a fault of `muster host provision` cannot hide one of the shim, or the other way round. What pins the login
+//! in sshd and sudo is the text that provisioning writes: the pin that is tested is the one that hosts get. A fleet of the bash
+//! shim has its own, as its published documents set it up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use base64ct::{Base64, Encoding};
+use muster_provision::{AccountName, files};
 use muster_testbed::{KeyPair, Layout, Node, Output, Ssh, Testbed};
 
 /// Which of its two names the shim goes by.
@@ -120,11 +123,11 @@ impl Host {
         ))?;
         let floors = b"muster-floors: 1\ntime-floor: 1970-01-01T00:00:00Z\n";
         booted.put("/var/lib/muster/shim/floors", floors, 0o600)?;
-        booted.put("/etc/ssh/sshd_config.d/00-muster.conf", sshd_block(name).as_bytes(), 0o644)?;
-        let sudoers = format!("{}{}", options.sudoers, sudoers(name));
+        booted.put("/etc/ssh/sshd_config.d/00-muster.conf", sshd_block(name)?.as_bytes(), 0o644)?;
+        let sudoers = format!("{}{}", options.sudoers, sudoers(name)?);
         booted.put("/etc/sudoers.d/muster-shim", sudoers.as_bytes(), 0o440)?;
-        booted.sh("visudo -cqf /etc/sudoers.d/muster-shim; sshd -t; systemctl reload ssh")?;
-        booted.wait_ssh()?;
+        booted.sh("visudo -cqf /etc/sudoers.d/muster-shim")?;
+        booted.reload_ssh()?;
         let ssh = bed.ssh(&booted, account, &controller);
         Ok(Self { node: booted, controller, signer, ssh, account, dir: bed.dir() })
     }
@@ -266,21 +269,31 @@ fn key_only(key: &KeyPair) -> Result<String> {
     Ok(key.public_line()?.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
 }
 
-fn sshd_block(name: Name) -> String {
-    format!(
+fn account(name: Name) -> Result<AccountName> {
+    Ok(AccountName::new(name.account())?)
+}
+
+fn sshd_block(name: Name) -> Result<String> {
+    if name == Name::Muster {
+        return Ok(files::sshd_drop_in(&account(name)?, None).full());
+    }
+    Ok(format!(
         "Match User {}\n    ForceCommand {}\n    AuthorizedKeysFile /etc/muster/authorized_keys.d/%u\n    \
          AuthenticationMethods publickey\n    PermitTTY no\n    PermitUserRC no\n    DisableForwarding yes\n    \
          ExposeAuthInfo yes\n    ClientAliveInterval 3\n    ClientAliveCountMax 3\n",
         name.account(),
         name.shim()
-    )
+    ))
 }
 
-fn sudoers(name: Name) -> String {
+fn sudoers(name: Name) -> Result<String> {
+    if name == Name::Muster {
+        return Ok(files::sudoers(&account(name)?, false).full());
+    }
     let (account, shim) = (name.account(), name.shim());
-    format!(
+    Ok(format!(
         "Defaults!{shim} !log_input,!log_output,!use_pty,!requiretty\n\
          Defaults!{shim} env_keep += \"SSH_USER_AUTH SSH_CONNECTION\"\n\
          {account} ALL=(root) NOPASSWD: {shim} \"\"\n"
-    )
+    ))
 }

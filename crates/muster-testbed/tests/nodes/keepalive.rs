@@ -34,7 +34,7 @@ fn cut(
         if let Some(pid) = node.pids("^sshd(-session)?: root@notty")?.first() {
             break *pid;
         }
-        anyhow::ensure!(started.elapsed() < Duration::from_secs(20), "no login");
+        anyhow::ensure!(started.elapsed() < Duration::from_secs(60), "no login");
     };
     std::thread::sleep(Duration::from_millis(2500));
     node.cut_link()?;
@@ -118,9 +118,9 @@ fn a_silent_cut_of_a_printing_session_shows_in_the_tcp_table_only() -> Result<()
     let mut without_break = true;
     while at.elapsed() < Duration::from_secs(14) {
         std::thread::sleep(Duration::from_millis(500));
-        without_break &= at.elapsed() < Duration::from_secs(1) || retransmits()? > 0;
+        without_break &= at.elapsed() < Duration::from_secs(3) || retransmits()? > 0;
     }
-    assert!(without_break, "the counter stands above 0 from the first second on");
+    assert!(without_break, "the counter stands above 0 from the third second on");
     assert_eq!(node.pids("^sshd(-session)?: root@notty")?.len(), 1, "sshd has not noticed in 14 s");
     node.restore_link()?;
     node.sh("for i in $(seq 200); do awk '$2 ~ /:0016$/ && $4 == \"01\" && $7 != \"00000000\" { bad=1 } END { exit bad }' \

@@ -312,10 +312,10 @@ fn a_node_that_is_left_alone_puts_itself_back_by_a_systemd_timer() -> Result<()>
             .sh("sshd -T -C user=muster,host=h,addr=1.2.3.4")?
             .contains("forcecommand /usr/bin/muster-shim")
     );
-    wait_until("the node puts itself back", Duration::from_secs(40), || Ok(s.snapshot()? == before))?;
+    wait_until("the node puts itself back", Duration::from_secs(120), || Ok(s.snapshot()? == before))?;
     ensure!(s.node.journal()?.contains("put back (timer)"));
     ensure!(s.admin.run("true", b"")?.ok());
-    wait_until("the unit is gone", Duration::from_secs(20), || {
+    wait_until("the unit is gone", Duration::from_secs(60), || {
         Ok(s.node.sh("systemctl list-units --all --no-legend 'muster*'")?.is_empty())
     })
 }

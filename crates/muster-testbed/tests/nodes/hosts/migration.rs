@@ -24,8 +24,7 @@ fn old_fleet(node: &Node, key: &str, signer: &str) -> Result<()> {
     let block =
         "Match User kpssh\n  ForceCommand /opt/kpssh/kpssh-shim\n  PermitTTY no\n  AllowTcpForwarding no\n";
     node.put("/etc/ssh/sshd_config.d/50-kpssh.conf", block.as_bytes(), 0o644)?;
-    node.sh("systemctl reload ssh; sleep 1")?;
-    Ok(())
+    node.reload_ssh()
 }
 
 /// Envelope 1 to the bash shim, then to ours in its place, then envelope 2 beside it; and a raw host on its way there.
