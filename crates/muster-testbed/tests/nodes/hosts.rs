@@ -3,5 +3,6 @@
 mod life;
 mod migration;
 mod operator;
+mod plans;
 mod secrets;
 mod troubles;
