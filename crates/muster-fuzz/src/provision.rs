@@ -3,12 +3,13 @@
 use crate::{Said, operator::known_fingerprint, refused, refused_within, ssh::NOW};
 use muster_core::{HostName, Phase, PoolName, ProfileName};
 use muster_provision::{
-    AccountName, ControllerKey, EnvelopeOne, FromPattern, HostSpec, PublicKeyLine, ShimBinary,
+    AccountName, ControllerKey, EnvelopeOne, FromPattern, HostSpec, Limit, PublicKeyLine, ShimBinary, change,
     doctor::{self, Evidence, Known, Subject, Verdict},
     elevate,
     facts::Facts,
     files, preflight,
     rotate::Rotation,
+    spec::Terms,
 };
 use muster_shim::{floors::Floors, policy::Policy};
 use muster_signing::{allowed_signers::AllowedSigners, allowed_signers::ZuluOnly, revoked::RevokedSigners};
@@ -81,6 +82,20 @@ pub fn provision_facts(input: &[u8]) -> Said {
     for obstacle in obstacles.iter().chain(&preflight::unprovision(&facts)) {
         answer(obstacle);
     }
+    // What a host says of its own files is compared with what would be written.
+    let changes = change::changes(&plain_spec(), &facts);
+    for change in &changes {
+        answer(change);
+    }
+    let policy = facts.files.get(files::SHIM_TOML);
+    let unknown = match policy.and_then(|f| f.body.as_deref()) {
+        Some(body) => core::str::from_utf8(body).is_err(),
+        None => policy.is_some() || facts.manifest.is_some(),
+    };
+    assert!(
+        !unknown || changes.iter().any(|c| c.widens == Some(Limit::Unreadable)),
+        "a policy that cannot be read is taken for none"
+    );
     assert!(facts.uid == 0 || obstacles.iter().any(|o| o.id == "root"), "provisioned without being root");
     Said::Accepted
 }
@@ -111,13 +126,14 @@ fn spec(text: &str) -> Option<HostSpec> {
                 spec.environment.insert(name.to_owned(), value.to_owned());
             }
             "one" => {
-                spec.envelope_one =
-                    EnvelopeOne::Taken { on_disconnect: Default::default(), deadlines: Default::default() };
+                let terms =
+                    Terms { namespace: (!value.is_empty()).then(|| value.to_owned()), ..Terms::default() };
+                spec.envelope_one = EnvelopeOne::Taken(terms);
             }
             "deadline" => {
                 let (phase, seconds) = value.split_once(' ')?;
-                let EnvelopeOne::Taken { deadlines, .. } = &mut spec.envelope_one else { return None };
-                deadlines.insert(Phase::from_word(phase)?, seconds.parse().ok()?);
+                let EnvelopeOne::Taken(terms) = &mut spec.envelope_one else { return None };
+                terms.deadlines.insert(Phase::from_word(phase)?, seconds.parse().ok()?);
             }
             "signer" => spec.allowed_signers.extend_from_slice(format!("{value}\n").as_bytes()),
             "revoked" => spec.revoked_signers.extend_from_slice(format!("{value}\n").as_bytes()),

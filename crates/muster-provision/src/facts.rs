@@ -98,7 +98,8 @@ const LOOK: &[&str] = &[
 /// The read-only script that asks.
 pub fn script(account: &AccountName, fleet: Option<&AccountName>) -> String {
     let fleet = fleet.map_or("-", AccountName::as_str);
-    let words: Vec<String> = READ.iter().chain(LOOK).map(|p| quote(p)).collect();
+    let keys = format!("{}/{account}", files::AUTHORIZED_KEYS_DIR);
+    let words: Vec<String> = READ.iter().chain(LOOK).copied().chain([keys.as_str()]).map(quote).collect();
     with_lib(&format!("set -- {account} {fleet} {}\n{}", words.join(" "), include_str!("host/inspect.sh")))
 }
 

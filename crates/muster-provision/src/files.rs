@@ -4,7 +4,7 @@
 //! floors file are read by `muster-shim`.
 
 use crate::key::ControllerKey;
-use crate::spec::{AccountName, EnvelopeOne, HostSpec, OnDisconnect};
+use crate::spec::{AccountName, EnvelopeOne, HostSpec, OnDisconnect, Terms};
 use core::fmt::Write as _;
 use muster_core::Phase;
 
@@ -217,12 +217,17 @@ pub fn shim_toml(spec: &HostSpec) -> String {
     for (name, epoch) in &spec.profiles {
         put(format!("\n[profiles.{name}]\nmin-epoch = {epoch}"));
     }
-    if let EnvelopeOne::Taken { on_disconnect, deadlines } = &spec.envelope_one {
+    if let EnvelopeOne::Taken(Terms { on_disconnect, deadlines, namespace, principal }) = &spec.envelope_one {
         let word = match on_disconnect {
             OnDisconnect::End => "end",
             OnDisconnect::Finish => "finish",
         };
         put(format!("\n[envelope1]\non-disconnect = \"{word}\""));
+        for (key, value) in [("namespace", namespace), ("principal", principal)] {
+            if let Some(value) = value {
+                put(format!("{key} = {}", toml_string(value)));
+            }
+        }
         if !deadlines.is_empty() {
             let list: Vec<String> = deadlines.iter().map(|(p, s)| format!("{p} = {s}")).collect();
             put(format!("deadline = {{ {} }}", list.join(", ")));

@@ -17,6 +17,7 @@
 //! Out of scope: running phases (the sender's work), and anything that opens a network connection.
 #![forbid(unsafe_code)]
 
+pub mod change;
 pub mod doctor;
 pub mod elevate;
 pub mod facts;
@@ -24,6 +25,7 @@ pub mod files;
 pub mod floors;
 pub mod key;
 pub mod plan;
+mod policy;
 pub mod preflight;
 pub mod render;
 pub mod rotate;
@@ -35,6 +37,7 @@ pub mod text;
 mod transaction;
 pub mod trust;
 
+pub use change::{Change, Limit};
 pub use key::{ControllerKey, FromPattern, PublicKeyLine};
 pub use plan::{Plan, Step, StepId};
 pub use shell::{HostShell, ProofFailure, Prover, ShellError, ShellOutput};

@@ -10,6 +10,7 @@
 //! The state of it all is on the host (`/var/lib/muster/provision/open`), so that a runner that
 //! dies leaves a host that puts itself back, and the next runner can finish either way.
 
+use crate::change::{self, Change, Limit};
 use crate::facts::{self, BadAnswer, Facts};
 use crate::files;
 use crate::plan::{Plan, StepId};
@@ -18,6 +19,7 @@ use crate::shell::{HostShell, ProofFailure, Prover, ShellError};
 use crate::spec::{AccountName, HostSpec, SpecFault};
 use crate::transaction::{Job, Transaction};
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 /// How to go about it.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Options {
     /// What to do with an earlier provisioning of the same plan that did not end: go on with it
     /// instead of putting it back first.
     pub resume: bool,
+    /// Limits of the host that may be lost; any other is kept, or nothing is changed.
+    pub widen: BTreeSet<Limit>,
 }
 
 impl Options {
@@ -41,6 +45,7 @@ impl Options {
             overall: Duration::from_secs(600),
             confirm_within: Duration::from_secs(60),
             resume: false,
+            widen: BTreeSet::new(),
         }
     }
 }
@@ -140,6 +145,9 @@ pub enum RunError {
     /// The host is in a state that stops the plan.
     #[error("nothing was changed: {}", join(.0))]
     Obstacles(Vec<Obstacle>),
+    /// Limits that are on the host would be lost, and nobody said that they may.
+    #[error("nothing was changed, because limits of the host would be lost: {}", join(.0))]
+    Widens(Vec<Change>),
     /// The admin login did not work.
     #[error("{during}: {source}; {aftermath}")]
     Shell {
@@ -215,6 +223,8 @@ pub struct Preview {
     pub todo: Vec<StepId>,
     /// Files of an earlier plan that would go back to what they were.
     pub retire: Vec<String>,
+    /// What becomes different in the host's policy.
+    pub changes: Vec<Change>,
 }
 
 /// Looks at the host and changes nothing.
@@ -232,7 +242,8 @@ pub async fn preview<S: HostShell + Sync>(
         plan.steps().iter().map(|s| s.id().clone()).collect()
     };
     let retire = stale(&plan, &facts);
-    Ok(Preview { plan, facts, obstacles, todo, retire })
+    let changes = change::changes(spec, &facts);
+    Ok(Preview { plan, facts, obstacles, todo, retire, changes })
 }
 
 /// Makes the host what `spec` says, or leaves it as it was.
@@ -245,14 +256,28 @@ pub async fn provision<S: HostShell + Sync, P: Prover + Sync>(
 ) -> Result<Outcome, RunError> {
     let plan = Plan::provision(spec).map_err(RunError::Spec)?;
     watch(Event::Inspecting);
-    let facts = look(shell, plan.account(), fleet(spec)).await?;
-    let obstacles = preflight::provision(spec, &facts);
-    if !obstacles.is_empty() {
-        return Err(RunError::Obstacles(obstacles));
+    let look = || async {
+        let facts = look(shell, plan.account(), fleet(spec)).await?;
+        let obstacles = preflight::provision(spec, &facts);
+        if obstacles.is_empty() { Ok(facts) } else { Err(RunError::Obstacles(obstacles)) }
+    };
+    let mut facts = look().await?;
+    let mut transaction = Transaction::new(shell, options);
+    if let Some(open) = facts.open.as_ref()
+        && !transaction.resumes(open, plan.digest())
+    {
+        // What lies there is half of an earlier plan; what counts is what was there before it.
+        transaction.settle(Some(open), plan.digest(), watch).await?;
+        facts = look().await?;
+    }
+    let changes = change::changes(spec, &facts);
+    let lost = change::not_meant(&changes, &options.widen);
+    if !lost.is_empty() {
+        return Err(RunError::Widens(lost));
     }
     let retire = stale(&plan, &facts);
     let job = Job { retire, manifest: plan.manifest(&options.id), plan: &plan, fleet: fleet(spec) };
-    Transaction::new(shell, options).carry_out(prover, &job, facts.open.as_ref(), watch).await
+    transaction.carry_out(prover, &job, facts.open.as_ref(), watch).await
 }
 
 /// Carries out a plan that is a part of what a host is (a key rotation): what else is there stays.

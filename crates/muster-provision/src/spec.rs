@@ -152,12 +152,20 @@ pub enum EnvelopeOne {
     #[default]
     Refused,
     /// Taken, for the time of a migration.
-    Taken {
-        /// What happens when the peer goes away.
-        on_disconnect: OnDisconnect,
-        /// Deadline per phase in seconds; a phase that is not named has the shim's default.
-        deadlines: BTreeMap<Phase, u32>,
-    },
+    Taken(Terms),
+}
+
+/// The terms of [`EnvelopeOne::Taken`].
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Terms {
+    /// What happens when the peer goes away.
+    pub on_disconnect: OnDisconnect,
+    /// Deadline per phase in seconds; a phase that is not named has the shim's default.
+    pub deadlines: BTreeMap<Phase, u32>,
+    /// SSHSIG namespace that its signatures are made in; the shim's default when none.
+    pub namespace: Option<String>,
+    /// Whom `allowed_signers` must list for it; the shim's default when none.
+    pub principal: Option<String>,
 }
 
 /// Swapping the bash shim of an existing fleet for ours at its own path.
@@ -268,7 +276,17 @@ impl HostSpec {
             "profiles",
             "no profile is listed and envelope 1 is off, so nothing could ever run: list at least one",
         );
-        if let EnvelopeOne::Taken { deadlines, .. } = &self.envelope_one {
+        if let EnvelopeOne::Taken(Terms { deadlines, namespace, principal, .. }) = &self.envelope_one {
+            // As the shim reads them.
+            let word = |t: &String| {
+                (1..=64).contains(&t.len())
+                    && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.@".contains(&b))
+            };
+            need(
+                namespace.iter().chain(principal).all(word),
+                "envelope-1",
+                "its namespace and its principal are 1 to 64 of [A-Za-z0-9._@-]",
+            );
             need(
                 self.signers_needed <= 1,
                 "envelope-1",

@@ -102,6 +102,11 @@ impl<'a, S: HostShell + Sync> Transaction<'a, S> {
         }
     }
 
+    /// Whether an earlier transaction is gone on with.
+    pub(crate) fn resumes(&self, open: &OpenTransaction, digest: &str) -> bool {
+        self.options.resume && open.digest == digest
+    }
+
     /// Deals with an earlier transaction. True when it is gone on with.
     pub(crate) async fn settle(
         &mut self,
@@ -110,7 +115,7 @@ impl<'a, S: HostShell + Sync> Transaction<'a, S> {
         watch: &mut (dyn FnMut(Event) + Send),
     ) -> Result<bool, RunError> {
         let Some(open) = open else { return Ok(false) };
-        let resumed = self.options.resume && open.digest == digest;
+        let resumed = self.resumes(open, digest);
         watch(Event::Unfinished { resumed });
         if resumed {
             self.id.clone_from(&open.id);

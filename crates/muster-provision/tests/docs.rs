@@ -66,8 +66,7 @@ fn every_step_has_its_row_and_every_row_its_step() {
     let allowed = format!("muster namespaces=\"muster-intent\" {signer}\n").into_bytes();
     let mut spec = HostSpec::new(HostName::new("a").unwrap(), shim, allowed, vec![key]);
     spec.drop_in = Some(DropIn::default());
-    spec.envelope_one =
-        EnvelopeOne::Taken { on_disconnect: Default::default(), deadlines: Default::default() };
+    spec.envelope_one = EnvelopeOne::Taken(Default::default());
     let steps: BTreeSet<String> =
         Plan::provision(&spec).unwrap().steps().iter().map(|s| s.id().to_string()).collect();
     assert_eq!(steps, first_column("What is put where, and why"));

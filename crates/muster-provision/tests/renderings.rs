@@ -12,7 +12,7 @@ mod sandbox;
 use muster_core::{HostName, Phase, PoolName, ProfileName};
 use muster_provision::render::{self, ShimSource};
 use muster_provision::run::{self, Options, Outcome};
-use muster_provision::spec::{DropIn, EnvelopeOne, OnDisconnect};
+use muster_provision::spec::{DropIn, EnvelopeOne, OnDisconnect, Terms};
 use muster_provision::{
     AccountName, ControllerKey, FromPattern, HostSpec, Plan, PublicKeyLine, ShimBinary, files,
 };
@@ -59,10 +59,11 @@ fn full() -> HostSpec {
         key(CONTROLLER).with_from(from.into()).unwrap(),
         key(SECOND).with_phases([Phase::Join, Phase::Leave]),
     ];
-    spec.envelope_one = EnvelopeOne::Taken {
+    spec.envelope_one = EnvelopeOne::Taken(Terms {
         on_disconnect: OnDisconnect::Finish,
         deadlines: [(Phase::Install, 1800), (Phase::Join, 600)].into(),
-    };
+        ..Terms::default()
+    });
     spec.environment.insert("HTTPS_PROXY".into(), "http://proxy.example:3128/?a=\"b\"\\c".into());
     spec.drop_in = Some(DropIn::default());
     spec

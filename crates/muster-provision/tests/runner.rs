@@ -13,7 +13,7 @@ mod sandbox;
 use muster_core::{HostName, ProfileName};
 use muster_provision::run::{self, Aftermath, Event, Options, Outcome, RunError};
 use muster_provision::spec::{DropIn, EnvelopeOne};
-use muster_provision::{AccountName, ControllerKey, FromPattern, HostSpec, PublicKeyLine, ShimBinary};
+use muster_provision::{AccountName, ControllerKey, FromPattern, HostSpec, Limit, PublicKeyLine, ShimBinary};
 use sandbox::{Fault, Logins, Sandbox, Shell, block_on, wait_for, word};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -336,8 +336,7 @@ fn what_was_there_comes_back_with_owner_mode_and_kind() {
     let before = s.snapshot();
     let mut spec = spec(&s);
     spec.drop_in = Some(DropIn::default());
-    spec.envelope_one =
-        EnvelopeOne::Taken { on_disconnect: Default::default(), deadlines: Default::default() };
+    spec.envelope_one = EnvelopeOne::Taken(Default::default());
     let shell = Shell::direct(&s);
     provision(&shell, &spec).unwrap();
     assert_eq!(
@@ -368,8 +367,7 @@ fn an_existing_trust_file_with_a_bad_line_stops_the_swap() {
     let before = s.snapshot();
     let mut spec = spec(&s);
     spec.drop_in = Some(DropIn::default());
-    spec.envelope_one =
-        EnvelopeOne::Taken { on_disconnect: Default::default(), deadlines: Default::default() };
+    spec.envelope_one = EnvelopeOne::Taken(Default::default());
     let e = provision(&Shell::direct(&s), &spec).unwrap_err();
     assert!(matches!(e, RunError::Obstacles(_)));
     let text = e.to_string();
@@ -528,4 +526,47 @@ fn unprovision_of_what_is_not_provisioned_changes_nothing_and_is_no_error() {
     assert_eq!(unprovision(&shell).unwrap(), Vec::<String>::new());
     assert_eq!(block_on(run::unprovision_preview(&shell)).unwrap(), []);
     assert_same(&gone, &s.snapshot_strict(), "the second time");
+}
+
+/// A limit that an earlier call set is not lost by a later one that says nothing of it.
+#[test]
+fn a_limit_of_the_host_is_kept_unless_its_loss_is_meant() {
+    muster_needs::require!(sandbox::available());
+    let s = Sandbox::start();
+    let shell = Shell::direct(&s);
+    let mut narrow = spec(&s);
+    narrow.max_deadline = 600;
+    let mut wide = narrow.clone();
+    wide.max_deadline = 7200;
+    wide.controllers = vec![ControllerKey::new(PublicKeyLine::parse(&s.key("controller.pub")).unwrap())];
+    provision(&shell, &narrow).unwrap();
+    let before = s.snapshot_strict();
+    let preview = block_on(run::preview(&shell, &wide, &options())).unwrap();
+    assert_eq!(
+        preview.changes.iter().filter_map(|c| c.widens).collect::<Vec<_>>(),
+        [Limit::From, Limit::MaxDeadline]
+    );
+    let mut some = options();
+    some.widen.insert(Limit::From);
+    for (options, words) in
+        [(options(), "from 127.0.0.0/8 -> any address"), (some, "max-deadline: 600 -> 7200")]
+    {
+        let e = block_on(run::provision(&shell, &POOL(&s), &wide, &options, &mut run::silent)).unwrap_err();
+        assert!(matches!(e, RunError::Widens(_)) && e.to_string().contains(words), "{e}");
+        assert_same(&before, &s.snapshot_strict(), "refused");
+    }
+    // One that was killed half-way with leave to widen is no leave for the next.
+    let mut meant = options();
+    meant.overall = Duration::from_secs(300);
+    meant.widen.extend([Limit::From, Limit::MaxDeadline]);
+    let dying = Shell { fault: Some((6, Fault::Dead)), ..Shell::direct(&s) };
+    assert!(block_on(run::provision(&dying, &POOL(&s), &wide, &meant, &mut run::silent)).is_err());
+    assert!(s.ok("cat /etc/muster/shim.toml").contains("max-deadline = 7200"), "it was killed too early");
+    let e = provision(&shell, &wide).unwrap_err();
+    assert!(matches!(e, RunError::Widens(_)), "{e}");
+    assert!(s.ok("cat /etc/muster/shim.toml").contains("max-deadline = 600"), "what was begun is put back");
+    block_on(run::provision(&shell, &POOL(&s), &wide, &meant, &mut run::silent)).unwrap();
+    assert!(!s.ok("cat /etc/muster/authorized_keys.d/muster").contains("from="));
+    // Back again is narrower: nothing needs to be meant.
+    provision(&shell, &narrow).unwrap();
 }

@@ -119,6 +119,7 @@ codes! {
     AdminPassword = "admin-password", BadInput, "sudo on the host wants a password and none was given", "Give --admin-password-file, or run on a terminal to be asked.";
     AdminSudo = "admin-sudo", Unreachable, "the administrator's login does not become root", "Let it run commands as root with sudo, or log in as root.";
     ProvisionObstacle = "provision-obstacle", Refused, "the host is in a state that must be mended before it can be provisioned", "Mend what the message names.";
+    ProvisionWidens = "provision-widens", Refused, "provisioning would take away limits that are on the host", "Keep the limits that the message names, or mean their loss with --widen.";
     ProvisionFailed = "provision-failed", Failed, "provisioning failed and what it made was put back", "Read the step that the message names.";
     ProvisionLeft = "provision-left", Failed, "provisioning failed and not everything could be put back", "Read what is left in the message and mend it over the console.";
     DoctorFailed = "doctor-failed", Failed, "the doctor found failed checks", "Each failed check names its fix.";

@@ -5,11 +5,13 @@
 
 mod edit;
 mod endpoint;
+mod provisioning;
 mod read;
 mod select;
 
 pub use edit::{NewHost, add_host, text_with_host, with_host, write};
 pub use endpoint::{Admin, Endpoint, HostKey, Identity};
+pub use provisioning::{Controller, Profile, Provisioning};
 pub use select::{Selection, Selector, choose};
 
 use crate::codes::Own;
@@ -80,6 +82,8 @@ pub struct Host {
     pub exec_mode: ExecMode,
     /// Which envelope its shim takes.
     pub envelope: u8,
+    /// What `provision` makes of it.
+    pub provision: Provisioning,
 }
 
 /// A variable of a host.

@@ -127,6 +127,7 @@ pages! {
     "provision-failed"
     "provision-left"
     "provision-obstacle"
+    "provision-widens"
     "raw-not-allowed"
     "raw-not-spelled"
     "record-unwritable"

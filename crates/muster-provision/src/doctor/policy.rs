@@ -1,56 +1,18 @@
 //! Trust files, policy and floors: whether they parse, and what they leave open.
-//!
-//! `shim.toml` is read here for what is judged only; the shim is what refuses a file with a key that
-//! it does not know.
 
 use super::{Check, Evidence, Finding, PROVISION, Subject, check, fail, pass, warn};
 use crate::files;
 use crate::floors::Floors;
+use crate::policy::Policy;
 use muster_core::ProfileName;
 use muster_signing::allowed_signers::{AllowedSigners, ZuluOnly};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Policy {
-    host: Option<String>,
-    #[serde(default)]
-    envelope_1: bool,
-    #[serde(default = "one")]
-    signers_needed: usize,
-    #[serde(default = "required")]
-    revoked_signers: String,
-    profiles: Option<BTreeMap<String, Profile>>,
-    keys: Option<BTreeMap<String, toml::Value>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Profile {
-    min_epoch: Option<u32>,
-}
-
-fn one() -> usize {
-    1
-}
-
-fn required() -> String {
-    "required".into()
-}
 
 fn read(e: &Evidence) -> Result<Policy, Finding> {
     let body = e
         .bodies
         .get(files::SHIM_TOML)
         .ok_or_else(|| fail(format!("{} is not there", files::SHIM_TOML), PROVISION))?;
-    let text = core::str::from_utf8(body)
-        .map_err(|_| fail(format!("{} is not UTF-8", files::SHIM_TOML), PROVISION))?;
-    toml::from_str(text).map_err(|err| {
-        let line = err.span().map_or(0, |s| text.bytes().take(s.start).filter(|b| *b == b'\n').count() + 1);
-        let why = err.message().lines().next().unwrap_or_default().to_owned();
-        fail(format!("{} line {line}: {why}", files::SHIM_TOML), "mend the line")
-    })
+    Policy::read(body).map_err(|why| fail(format!("{} {why}", files::SHIM_TOML), "mend the line"))
 }
 
 /// What the host calls itself.

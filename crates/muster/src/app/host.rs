@@ -137,6 +137,7 @@ fn provision(a: provision::Provision, world: &World, printer: &mut Printer) -> O
             provision::As::Sh => Form::Sh,
         }),
         resume: a.resume,
+        widen: host::provision::limits(&a.widen)?,
         yes: a.yes,
     };
     host::provision::run(&settings, printer)

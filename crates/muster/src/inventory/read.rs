@@ -1,6 +1,7 @@
 //! From YAML to an [`Inventory`].
 
 use super::endpoint::{self, Base, Defaults, read_defaults, read_endpoint};
+use super::provisioning::{self, Provisioning};
 use super::{Admin, Endpoint, ExecMode, Host, Inventory, Trust, Var, VarValue};
 use crate::codes::Own;
 use crate::fault::{Fault, Faults};
@@ -13,7 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 const TOP: [&str; 6] = ["muster-inventory", "trust", "signing", "defaults", "bastions", "hosts"];
-const HOST: [&str; 8] = ["ssh", "admin", "api", "pools", "labels", "vars", "exec-mode", "envelope"];
+const HOST: [&str; 9] =
+    ["ssh", "admin", "api", "pools", "labels", "vars", "exec-mode", "envelope", "provision"];
 
 pub(super) fn parse(text: &str, file: &Path, home: Option<&Path>) -> Result<Inventory, Faults> {
     let root = yaml::parse(text, file)?;
@@ -37,6 +39,7 @@ struct HostDefaults {
     admin: Admin,
     vars: Vec<(String, usize, VarSource)>,
     envelope: Option<u8>,
+    provision: Provisioning,
 }
 
 #[derive(Clone)]
@@ -124,7 +127,7 @@ impl Reader<'_> {
     }
 
     fn defaults(&mut self, node: &Node) -> HostDefaults {
-        let known = ["ssh", "admin", "vars", "envelope"];
+        let known = ["ssh", "admin", "vars", "envelope", "provision"];
         let Some(f) = self.walk.fields(node, "defaults", &known) else { return HostDefaults::default() };
         HostDefaults {
             ssh: f.get("ssh").map(|n| read_defaults(&mut self.walk, n, self.base)).unwrap_or_default(),
@@ -134,6 +137,7 @@ impl Reader<'_> {
                 .unwrap_or_default(),
             vars: f.get("vars").map(|n| self.vars(n, "defaults.vars")).unwrap_or_default(),
             envelope: f.get("envelope").and_then(|n| self.envelope(n, "defaults.envelope")),
+            provision: self.provision(&f),
         }
     }
 
@@ -195,6 +199,7 @@ impl Reader<'_> {
             })
         });
         let envelope = f.get("envelope").and_then(|n| self.envelope(n, &f.at("envelope")));
+        let provision = self.provision(&f).over(&defaults.provision);
         let ssh = ssh?;
         let vars = merge(&defaults.vars, own, &name, &ssh.address);
         Some(Host {
@@ -206,12 +211,18 @@ impl Reader<'_> {
             vars,
             exec_mode: exec_mode.unwrap_or_default(),
             envelope: envelope.or(defaults.envelope).unwrap_or(2),
+            provision,
             name,
         })
     }
 
     fn envelope(&mut self, node: &Node, at: &str) -> Option<u8> {
         self.walk.value(node, at, "1 or 2", |t| t.parse().ok().filter(|v| matches!(v, 1 | 2)))
+    }
+
+    fn provision(&mut self, f: &Fields<'_>) -> Provisioning {
+        let read = |n| provisioning::read(&mut self.walk, n, &f.at("provision"), self.base);
+        f.get("provision").map(read).unwrap_or_default()
     }
 
     fn admin(&mut self, node: &Node, at: &str, defaults: &Admin) -> Admin {

@@ -82,9 +82,15 @@ fn m6_a_fleet_of_bash_shims_is_taken_over_without_a_break() -> Result<()> {
     operator.edit(|t| {
         t.replace("      user: kpssh\n      identities: [pool]\n    envelope: 1\n", "      user: muster\n")
     })?;
-    let provision = format!("host provision old-1 --profile new --shim-binary {shim} --drop-in");
+    let block = "  provision: {profiles: [new], drop-in: kpssh, envelope-1: {on-disconnect: finish}}\n";
+    operator.edit(|t| t.replace("defaults:\n", &format!("defaults:\n{block}")))?;
+    let bash = node.sh("sha256sum /opt/kpssh/kpssh-shim")?;
+    let provision = format!("host provision old-1 --shim-binary {shim}");
     let ran = operator.run(&provision, b"")?.good()?;
     assert!(ran.err.contains("envelope 1 is taken"), "{}", ran.err);
+    assert!(node.sh("cat /etc/muster/shim.toml")?.contains("on-disconnect = \"finish\""));
+    let again = operator.run(&format!("{provision} -o json"), b"")?.good()?.json()?;
+    assert_eq!(field(&again, "old-1", "result"), "unchanged", "the inventory keeps it all: {again:#}");
     operator.run("host join old-1 --profile new", b"")?.good()?;
     let to_old = |t: String| {
         t.replace("      user: muster\n", "      user: kpssh\n      identities: [pool]\n    envelope: 1\n")
@@ -93,6 +99,18 @@ fn m6_a_fleet_of_bash_shims_is_taken_over_without_a_break() -> Result<()> {
     let from = now.rfind("  old-1:").unwrap_or(0);
     operator.edit(|t| format!("{}{}", &t[..from], to_old(t[from..].to_owned())))?;
     joined(&operator)?;
+
+    // The end of it: the fleet's own way in goes, then envelope 1 and the drop-in. That the bash shim comes back must be meant.
+    node.sh("userdel -r kpssh 2>/dev/null; rm /etc/sudoers.d/kpssh /etc/ssh/sshd_config.d/50-kpssh.conf; systemctl reload ssh; sleep 1")?;
+    operator.edit(|_| now.replace(block, "  provision: {profiles: [new]}\n"))?;
+    let ran = operator.run(&provision, b"")?.ended(4)?;
+    assert!(ran.err.contains("provision-widens") && ran.err.contains("--widen drop-in"), "{}", ran.err);
+    operator.run(&format!("{provision} --widen drop-in"), b"")?.good()?;
+    assert_eq!(node.sh("sha256sum /opt/kpssh/kpssh-shim")?, bash);
+    let doctor = operator.run("host doctor old-1 --no-attack -o json", b"")?.json()?;
+    let checks = field(&doctor, "old-1", "checks").as_array().unwrap().clone();
+    let one = checks.iter().find(|c| c["id"] == "envelope-1").unwrap();
+    assert_eq!(one["verdict"], "pass", "{one:#}");
     Ok(())
 }
 

@@ -39,6 +39,9 @@ pub struct Provision {
     /// Go on with an earlier provisioning that did not end, instead of putting it back first.
     #[arg(long)]
     pub resume: bool,
+    /// Limits on the host that may be lost, as --plan and the refusal name them: `from`, `phases`, …
+    #[arg(long, value_name = "LIMIT,…", value_delimiter = ',', conflicts_with = "form")]
+    pub widen: Vec<String>,
     /// Do not ask before many hosts are changed.
     #[arg(long)]
     pub yes: bool,
@@ -47,7 +50,7 @@ pub struct Provision {
 /// What hosts shall be.
 #[derive(Clone, Debug, Args)]
 pub struct SpecArgs {
-    /// A signed profile that may run there: its name, and its epoch as the lowest that is taken.
+    /// A signed profile that may run there, beside those of the inventory: its name, and its epoch as the lowest that is taken.
     #[arg(long, value_name = "FOLDER")]
     pub profile: Vec<PathBuf>,
     /// A profile that may run there, by name and lowest epoch.
@@ -70,7 +73,7 @@ pub struct SpecArgs {
     pub signers_needed: Option<u32>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "the help shows the brackets as they are")]
     /// A public key that may open the pool login, perhaps limited: FILE[;from=CIDR,…][;phases=join,leave].
-    /// Otherwise the public halves of what the inventory logs in with.
+    /// Otherwise `controllers:` of the inventory's `provision:`, or the public halves of what it logs in with.
     #[arg(long, value_name = "FILE")]
     pub controller_key: Vec<String>,
     /// The longest deadline that an intent may ask for.

@@ -16,8 +16,9 @@ use crate::terminal;
 use muster_provision::elevate::{ElevateError, SudoPassword};
 use muster_provision::run::{Aftermath, Event, Options, RunError};
 use muster_provision::shell::ShellError;
+use muster_provision::{Change, Limit};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,6 +86,16 @@ fn sudo(secret: &Secret) -> Option<SudoPassword> {
     core::str::from_utf8(secret.expose()).ok().and_then(|text| SudoPassword::new(text).ok())
 }
 
+/// One difference in a host's policy.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Changed {
+    /// In words.
+    pub change: String,
+    /// The limit that would be lost.
+    pub widens: Option<&'static str>,
+}
+
 /// What came of it on one host.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -101,6 +112,8 @@ pub struct Row {
     pub detail: String,
     /// What was done, or would be.
     pub steps: Vec<String>,
+    /// What would become different in the host's policy.
+    pub changes: Vec<Changed>,
     /// From connecting to the end.
     pub seconds: f64,
     /// The same as `exit`.
@@ -118,6 +131,7 @@ impl Row {
             reason: None,
             detail: clean(&detail.into()),
             steps,
+            changes: Vec::new(),
             seconds: 0.0,
             outcome: Exit::Ok,
         }
@@ -132,6 +146,7 @@ impl Row {
             reason: Some(fault.code.word()),
             detail: clean(&fault.to_string()),
             steps: Vec::new(),
+            changes: Vec::new(),
             seconds: 0.0,
             outcome: fault.exit(),
         }
@@ -284,6 +299,7 @@ pub fn run_fault(error: &RunError, shell: &AdminShell) -> Fault {
     let code: Code = match error {
         RunError::Spec(_) => Own::ConfigValue.into(),
         RunError::Obstacles(_) => Own::ProvisionObstacle.into(),
+        RunError::Widens(_) => Own::ProvisionWidens.into(),
         RunError::Shell { source, aftermath, .. } => match aftermath {
             Aftermath::Untouched => shell_code(source, shell).into(),
             other => aftermath_code(other).into(),
@@ -293,7 +309,19 @@ pub fn run_fault(error: &RunError, shell: &AdminShell) -> Fault {
             aftermath_code(aftermath).into()
         }
     };
-    Fault::new(code, words)
+    match error {
+        RunError::Widens(lost) => Fault::new(code, words).fix(format!(
+            "Keep them: write them under `provision:` in the inventory, or give them again; or mean it with --widen {}.",
+            limits(lost)
+        )),
+        _ => Fault::new(code, words),
+    }
+}
+
+/// The limits that changes lose, as --widen takes them.
+pub fn limits(changes: &[Change]) -> String {
+    let all: BTreeSet<Limit> = changes.iter().filter_map(|c| c.widens).collect();
+    all.iter().map(|l| l.word()).collect::<Vec<_>>().join(",")
 }
 
 /// The code of a login that did not work.

@@ -133,7 +133,7 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
         let patient = Patient {
             name: host.name.to_string(),
             account: host.ssh.user.clone(),
-            drop_in: drop_in.clone(),
+            drop_in: drop_in.clone().or_else(|| host.provision.drop_in.clone().flatten()),
             timeout: reach.pace.timeout,
             known: known.clone(),
             shell: becoming.shell(&both),

@@ -1,6 +1,6 @@
 //! `muster host provision` and `unprovision`.
 
-use super::admin::{self, Access, Row};
+use super::admin::{self, Access, Changed, Row};
 use super::reach::{Pool, Reach};
 use super::spec::{self, Typed};
 use crate::codes::Own;
@@ -9,9 +9,10 @@ use crate::fault::{Fault, Faults, Outcome};
 use crate::printer::{Listing, Printer, clean};
 use crate::remote::prover::Logins;
 use muster_provision::render::{self, ShimSource};
-use muster_provision::run::{self, Outcome as Done};
-use muster_provision::{HostSpec, Plan};
+use muster_provision::run::{self, Options, Outcome as Done};
+use muster_provision::{HostSpec, Limit, Plan, change};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What was asked for.
@@ -29,6 +30,8 @@ pub struct Settings {
     pub form: Option<Form>,
     /// Go on with an earlier one.
     pub resume: bool,
+    /// Limits whose loss is meant.
+    pub widen: BTreeSet<Limit>,
     /// Do not ask.
     pub yes: bool,
 }
@@ -44,11 +47,23 @@ pub enum Form {
     Sh,
 }
 
+/// The limits of --widen.
+pub fn limits(words: &[String]) -> Result<BTreeSet<Limit>, Fault> {
+    let one = |word: &String| {
+        Limit::from_word(word.trim()).ok_or_else(|| {
+            let known: Vec<&str> = Limit::ALL.iter().map(|l| l.word()).collect();
+            Fault::new(Own::Usage, format!("--widen {:?} is no limit", clean(word)))
+                .fix(format!("Known are {}.", known.join(", ")))
+        })
+    };
+    words.iter().map(one).collect()
+}
+
 /// Makes hosts what they shall be.
 pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let Settings { reach, access, .. } = settings;
     let hosts = reach.hosts()?;
-    let wanted = spec::read(&settings.spec, &reach.inventory)?;
+    let wanted = spec::read(&settings.spec, &reach.inventory, &hosts)?;
     let mut faults = Vec::new();
     let mut specs = Vec::new();
     for host in &hosts {
@@ -67,6 +82,7 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     }
     let mut left = specs.into_iter();
     let (plan, resume, timeout) = (settings.plan, settings.resume, reach.pace.timeout);
+    let widen = &settings.widen;
     let title = if plan { "looking" } else { "provision" };
     let rows = admin::on_all(
         title,
@@ -74,14 +90,18 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
         &hosts,
         printer,
         |host, both, shell, reporter| {
-            let (spec, name) = (left.next(), host.name.to_string());
+            let (spec, name, widen) = (left.next(), host.name.to_string(), widen.clone());
             async move {
                 let spec = spec.ok_or_else(|| Fault::new(Own::Fault, "there is no specification"))?;
-                let options = admin::options(timeout, resume)?;
+                let options = Options { widen, ..admin::options(timeout, resume)? };
                 if plan {
                     reporter.stage("looking at the host");
                     let preview = run::preview(&shell, &spec, &options).await;
-                    return previewed(&name, preview.map_err(|e| admin::run_fault(&e, &shell))?);
+                    return previewed(
+                        &name,
+                        preview.map_err(|e| admin::run_fault(&e, &shell))?,
+                        &options.widen,
+                    );
                 }
                 let prover = Logins::new(both.pool, both.admin, &name);
                 let mut watch = |event| admin::tell(&reporter, &event);
@@ -113,7 +133,7 @@ fn warn(specs: &[Arc<HostSpec>], printer: &mut Printer) {
     }
 }
 
-fn previewed(host: &str, preview: run::Preview) -> Result<Row, Fault> {
+fn previewed(host: &str, preview: run::Preview, meant: &BTreeSet<Limit>) -> Result<Row, Fault> {
     if !preview.obstacles.is_empty() {
         let all: Vec<String> = preview.obstacles.iter().map(ToString::to_string).collect();
         return Err(Fault::new(Own::ProvisionObstacle, clean(&all.join("; "))));
@@ -125,8 +145,26 @@ fn previewed(host: &str, preview: run::Preview) -> Result<Row, Fault> {
         .collect();
     let result = if steps.is_empty() { "unchanged" } else { "to do" };
     let total = preview.plan.steps().len();
-    Ok(Row::good(host, result, format!("{} of {total} steps to do", steps.len()), steps))
+    let mut detail = format!("{} of {total} steps to do", steps.len());
+    let lost = change::not_meant(&preview.changes, meant);
+    if !lost.is_empty() {
+        detail.push_str(&format!("; refused unless it is meant: --widen {}", admin::limits(&lost)));
+    }
+    let shown = preview
+        .changes
+        .iter()
+        .take(MOST_CHANGES)
+        .map(|c| Changed { change: clean(&c.text), widens: c.widens.map(Limit::word) });
+    let mut changes: Vec<Changed> = shown.collect();
+    if preview.changes.len() > MOST_CHANGES {
+        let more = preview.changes.len() - MOST_CHANGES;
+        changes.push(Changed { change: format!("{more} more differences"), widens: None });
+    }
+    Ok(Row { changes, ..Row::good(host, result, detail, steps) })
 }
+
+/// Differences of one host that are shown; what would be lost is in its detail, however many there are.
+const MOST_CHANGES: usize = 500;
 
 /// The summary of a plan with every step below it.
 fn show_plan(rows: Vec<Row>, printer: &mut Printer) -> Exit {
@@ -140,8 +178,17 @@ fn show_plan(rows: Vec<Row>, printer: &mut Printer) -> Exit {
     }
     let lines = rows.iter().flat_map(|r| {
         let why = (r.outcome != Exit::Ok).then(|| format!("not known: {}", r.detail));
-        r.steps.iter().cloned().chain(why).map(|step| Line { host: r.host.clone(), step })
+        let changes = r.changes.iter().map(|c| match c.widens {
+            Some(limit) => format!("policy: {} (widens {limit})", c.change),
+            None => format!("policy: {}", c.change),
+        });
+        r.steps.iter().cloned().chain(changes).chain(why).map(|step| Line { host: r.host.clone(), step })
     });
+    let refused: Vec<String> = rows
+        .iter()
+        .filter(|r| r.outcome == Exit::Ok && r.detail.contains("--widen"))
+        .map(|r| format!("{}: {}", r.host, r.detail))
+        .collect();
     // Of a host that could not be looked at nobody knows what is to be done.
     let all_seen = rows.iter().all(|r| r.outcome == Exit::Ok);
     printer.listing(&Listing {
@@ -151,6 +198,7 @@ fn show_plan(rows: Vec<Row>, printer: &mut Printer) -> Exit {
         name: |l| l.host.clone(),
         empty: if all_seen { "nothing is to be done" } else { "" },
     });
+    refused.iter().for_each(|line| printer.warn(line));
     printer.talk("this is a plan: nothing was changed");
     Exit::of_many(rows.iter().map(|r| r.outcome))
 }

@@ -3,12 +3,12 @@
 use crate::codes::Own;
 use crate::fault::{Fault, Faults};
 use crate::files;
-use crate::inventory::{Host, Identity, Inventory};
+use crate::inventory::{Controller, Host, Identity, Inventory, Profile, Provisioning};
 use crate::printer::clean;
 use crate::profile::signed;
 use crate::signer::{self, agent::Agent};
 use muster_core::{Phase, ProfileName};
-use muster_provision::spec::{EPOCH_MAX_STEP, MAX_DEADLINE, OnDisconnect};
+use muster_provision::spec::{EPOCH_MAX_STEP, MAX_DEADLINE, Terms};
 use muster_provision::{
     AccountName, ControllerKey, DropIn, EnvelopeOne, FromPattern, HostSpec, PublicKeyLine, ShimBinary,
     SpecFault,
@@ -30,10 +30,14 @@ pub struct Wanted {
     signers_needed: u32,
     profiles: BTreeMap<ProfileName, u32>,
     controllers: Vec<ControllerKey>,
-    max_deadline: u32,
-    epoch_max_step: u32,
+    max_deadline: Option<u32>,
+    epoch_max_step: Option<u32>,
     environment: BTreeMap<String, String>,
     drop_in: Option<DropIn>,
+    /// What the folders hold that the inventory names.
+    signed: BTreeMap<PathBuf, BTreeMap<ProfileName, u32>>,
+    /// The key files that it names.
+    keys: BTreeMap<PathBuf, PublicKeyLine>,
 }
 
 /// The same as it was typed.
@@ -69,8 +73,8 @@ fn of_spec(fault: &SpecFault) -> Fault {
     Fault::new(Own::ConfigValue, clean(&fault.part)).why(clean(&fault.why)).fix("Change it, then try again.")
 }
 
-/// Reads what all hosts share; every fault at once.
-pub fn read(typed: &Typed, inventory: &Inventory) -> Result<Wanted, Faults> {
+/// Reads what all hosts share, and the files that the inventory names for these; every fault at once.
+pub fn read(typed: &Typed, inventory: &Inventory, hosts: &[&Host]) -> Result<Wanted, Faults> {
     let mut faults = Vec::new();
     let mut keep = |fault: Fault| faults.push(fault);
     let shim = shim(typed).map_err(&mut keep).ok();
@@ -91,6 +95,7 @@ pub fn read(typed: &Typed, inventory: &Inventory) -> Result<Wanted, Faults> {
         None => Vec::new(),
     };
     let profiles = profiles(typed, &mut keep);
+    let (signed, keys) = named(hosts, typed, &inventory.file, &mut keep);
     let mut controllers = Vec::new();
     for text in &typed.controller_keys {
         match controller(text) {
@@ -107,7 +112,7 @@ pub fn read(typed: &Typed, inventory: &Inventory) -> Result<Wanted, Faults> {
         }
         None => None,
     };
-    let max_deadline = typed.max_deadline.map_or(MAX_DEADLINE, |s| u32::try_from(s).unwrap_or(u32::MAX));
+    let max_deadline = typed.max_deadline.map(|s| u32::try_from(s).unwrap_or(u32::MAX));
     Faults::check(faults)?;
     let (Some(shim), Some(allowed_signers)) = (shim, allowed) else {
         return Err(Fault::new(Own::Fault, "a specification was refused without a reason").into());
@@ -120,10 +125,69 @@ pub fn read(typed: &Typed, inventory: &Inventory) -> Result<Wanted, Faults> {
         profiles,
         controllers,
         max_deadline,
-        epoch_max_step: typed.epoch_max_step.unwrap_or(EPOCH_MAX_STEP),
+        epoch_max_step: typed.epoch_max_step,
         environment,
         drop_in,
+        signed,
+        keys,
     })
+}
+
+type Signed = BTreeMap<PathBuf, BTreeMap<ProfileName, u32>>;
+
+/// The profiles and keys that the inventory names by file, each read once.
+fn named(
+    hosts: &[&Host],
+    typed: &Typed,
+    inventory: &Path,
+    keep: &mut dyn FnMut(Fault),
+) -> (Signed, BTreeMap<PathBuf, PublicKeyLine>) {
+    let (mut signed, mut keys) = (Signed::new(), BTreeMap::new());
+    let mut seen = BTreeSet::new();
+    for host in hosts {
+        for profile in host.provision.profiles.iter().flatten() {
+            let Profile::Signed(folder) = profile else { continue };
+            if !signed.contains_key(folder) {
+                signed.insert(folder.clone(), signed_in(folder, keep));
+            }
+        }
+        // Keys that the call names stand in the place of all of these.
+        let named = host.provision.controllers.iter().flatten().filter(|_| typed.controller_keys.is_empty());
+        for controller in named {
+            if !seen.insert(&controller.key) {
+                continue;
+            }
+            match public_line(&controller.key) {
+                Ok(line) => drop(keys.insert(controller.key.clone(), line)),
+                Err(fault) => {
+                    keep(fault.hint(format!("{} line {} names it", inventory.display(), controller.line)))
+                }
+            }
+        }
+    }
+    (signed, keys)
+}
+
+/// The profiles that are signed in a folder, with their least epochs.
+fn signed_in(folder: &Path, keep: &mut dyn FnMut(Fault)) -> BTreeMap<ProfileName, u32> {
+    let mut out: BTreeMap<ProfileName, u32> = BTreeMap::new();
+    match signed::read_all(folder) {
+        Err(more) => more.into_vec().into_iter().for_each(keep),
+        Ok(all) if all.is_empty() => {
+            let fix = format!(
+                "Sign it with `muster script sign {}`: hosts get its name and epoch.",
+                folder.display()
+            );
+            keep(signed::nothing_signed(folder, "holds nothing signed").fix(fix));
+        }
+        Ok(all) => {
+            for one in all {
+                let least = out.entry(one.intent.profile().clone()).or_insert(one.intent.epoch());
+                *least = (*least).min(one.intent.epoch());
+            }
+        }
+    }
+    out
 }
 
 /// The shim that is named, or the one beside this program.
@@ -149,21 +213,9 @@ fn beside_us() -> Result<PathBuf, Fault> {
 fn profiles(typed: &Typed, keep: &mut dyn FnMut(Fault)) -> BTreeMap<ProfileName, u32> {
     let mut out: BTreeMap<ProfileName, u32> = BTreeMap::new();
     for folder in &typed.profiles {
-        match signed::read_all(folder) {
-            Err(more) => more.into_vec().into_iter().for_each(&mut *keep),
-            Ok(all) if all.is_empty() => {
-                let fix = format!(
-                    "Sign it with `muster script sign {}`: hosts get its name and epoch.",
-                    folder.display()
-                );
-                keep(signed::nothing_signed(folder, "holds nothing signed").fix(fix));
-            }
-            Ok(all) => {
-                for one in all {
-                    let least = out.entry(one.intent.profile().clone()).or_insert(one.intent.epoch());
-                    *least = (*least).min(one.intent.epoch());
-                }
-            }
+        for (name, epoch) in signed_in(folder, keep) {
+            let least = out.entry(name).or_insert(epoch);
+            *least = (*least).min(epoch);
         }
     }
     for text in &typed.allow_profiles {
@@ -280,6 +332,39 @@ pub fn controllers_of(
 }
 
 impl Wanted {
+    /// What the inventory lists, with the limits that stand beside each.
+    fn listed(&self, listed: &[Controller]) -> Result<Vec<ControllerKey>, Fault> {
+        let mut out = Vec::new();
+        for one in listed {
+            // Every file that is named was read before.
+            let Some(line) = self.keys.get(&one.key) else {
+                return Err(Fault::new(Own::Fault, "a key of the inventory was not read"));
+            };
+            let key = ControllerKey::new(line.clone()).with_from(one.from.clone());
+            let key = key.map_err(|e| of_spec(&e))?;
+            out.push(match &one.phases {
+                Some(phases) => key.with_phases(phases.iter().copied()),
+                None => key,
+            });
+        }
+        Ok(out)
+    }
+
+    /// What the inventory lists, and what the call names in the place of those of the same name.
+    fn profiles_of(&self, here: &Provisioning) -> BTreeMap<ProfileName, u32> {
+        let mut out = BTreeMap::new();
+        for profile in here.profiles.iter().flatten() {
+            match profile {
+                Profile::Signed(folder) => {
+                    out.extend(self.signed.get(folder).into_iter().flatten().map(|(n, e)| (n.clone(), *e)))
+                }
+                Profile::Named(name, epoch) => drop(out.insert(name.clone(), *epoch)),
+            }
+        }
+        out.extend(self.profiles.clone());
+        out
+    }
+
     /// For one host.
     pub fn for_host(
         &self,
@@ -287,9 +372,11 @@ impl Wanted {
         inventory: &Inventory,
         agent: Option<&Path>,
     ) -> Result<HostSpec, Faults> {
-        let controllers = match self.controllers.as_slice() {
-            [] => controllers_of(host, inventory, agent)?,
-            given => given.to_vec(),
+        let here = &host.provision;
+        let controllers = match (self.controllers.as_slice(), &here.controllers) {
+            ([], None) => controllers_of(host, inventory, agent)?,
+            ([], Some(listed)) => self.listed(listed)?,
+            (given, _) => given.to_vec(),
         };
         let mut spec =
             HostSpec::new(host.name.clone(), self.shim.clone(), self.allowed_signers.clone(), controllers);
@@ -297,15 +384,19 @@ impl Wanted {
         spec.pools = host.pools.iter().cloned().collect::<BTreeSet<_>>();
         spec.revoked_signers.clone_from(&self.revoked_signers);
         spec.signers_needed = self.signers_needed;
-        spec.profiles.clone_from(&self.profiles);
-        spec.max_deadline = self.max_deadline;
-        spec.epoch_max_step = self.epoch_max_step;
-        spec.environment.clone_from(&self.environment);
-        spec.drop_in.clone_from(&self.drop_in);
-        if host.envelope == 1 || self.drop_in.is_some() {
-            spec.envelope_one =
-                EnvelopeOne::Taken { on_disconnect: OnDisconnect::End, deadlines: BTreeMap::new() };
-        }
+        spec.profiles = self.profiles_of(here);
+        spec.max_deadline = self.max_deadline.or(here.max_deadline).unwrap_or(MAX_DEADLINE);
+        spec.epoch_max_step = self.epoch_max_step.or(here.epoch_max_step).unwrap_or(EPOCH_MAX_STEP);
+        spec.environment.clone_from(&here.env);
+        spec.environment.extend(self.environment.clone());
+        let fleet = here.drop_in.clone().flatten().map(|account| DropIn { account });
+        spec.drop_in = self.drop_in.clone().or(fleet);
+        let taken = host.envelope == 1 || spec.drop_in.is_some();
+        spec.envelope_one = match &here.envelope_one {
+            Some(Some(terms)) => EnvelopeOne::Taken(terms.clone()),
+            None if taken => EnvelopeOne::Taken(Terms::default()),
+            Some(None) | None => EnvelopeOne::Refused,
+        };
         let faults = spec.check().err().unwrap_or_default();
         let about = |f: &SpecFault| of_spec(f).hint(format!("this is about host {}", host.name));
         Faults::check(faults.iter().map(about).collect())?;
