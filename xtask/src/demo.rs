@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use muster_testbed::{Node, Sudo, Testbed, binaries};
+use muster_testbed::{Node, Sudo, Testbed, programs};
 
 use crate::run::root;
 use crate::setup;
@@ -18,6 +18,7 @@ use crate::setup;
 /// The bed's name; `--down` finds it by that.
 const BED: &str = "demo";
 const PROFILE: &str = "example-heartbeat";
+const PROGRAMS: &str = "The two programs (minutes the first time, seconds after that)";
 
 /// Runs the demo, or removes what it left up.
 pub(crate) fn run(down: bool) -> Result<()> {
@@ -41,7 +42,7 @@ pub(crate) fn run(down: bool) -> Result<()> {
          the nodes is changed, but for Debian packages that are missing here and the cached root of the nodes.",
         folder.display()
     );
-    setup::packages()?;
+    setup::packages_for_nodes()?;
     muster_testbed::collect_garbage()?;
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -62,15 +63,14 @@ fn as_root(down: bool) -> Result<()> {
     println!(
         "The demo needs root (network namespaces, mounts, systemd-nspawn): sudo may ask for your password."
     );
-    let built = binaries()?;
     let mut c = Command::new("sudo");
     c.arg("--").arg("env");
-    for (name, path) in [
-        ("MUSTER_SHIM_BIN", &built.shim),
-        ("MUSTER_SHIM_DYNAMIC_BIN", &built.shim_dynamic),
-        ("MUSTER_BIN", &built.muster),
-    ] {
-        c.arg(format!("{name}={}", path.display()));
+    if !down {
+        title(PROGRAMS);
+        let built = programs()?;
+        for (name, path) in [("MUSTER_SHIM_BIN", &built.shim), ("MUSTER_BIN", &built.muster)] {
+            c.arg(format!("{name}={}", path.display()));
+        }
     }
     c.arg(std::env::current_exe()?).arg("demo");
     if down {
@@ -89,8 +89,9 @@ struct Stage {
 
 impl Stage {
     fn set(folder: &Path) -> Result<Self> {
+        title(PROGRAMS);
+        let programs = programs()?;
         title("Two nodes that have nothing but sshd and sudo");
-        let programs = binaries()?;
         let bed = Testbed::prepare(BED)?;
         let admin = bed.keygen("admin")?;
         let mut nodes = Vec::new();

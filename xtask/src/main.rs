@@ -107,7 +107,15 @@ fn boot(names: &[String]) -> Result<()> {
             node.known_hosts()?.display(),
             node.addr()
         );
+        let host_key = node.host_key("ed25519")?;
+        println!(
+            "{name}: muster host add {name} --address {} --known-hosts-line '{} {}' --pool example --admin-user root",
+            node.addr(),
+            node.addr(),
+            host_key.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+        );
     }
+    println!("what an administrator does on them takes: --admin-key {}", key.private.display());
     bed.keep()?;
     println!("remove it all with: cargo xtask testbed --down");
     Ok(())

@@ -7,9 +7,14 @@ use anyhow::Result;
 
 use crate::run::{on_path, root, run};
 
-/// Packages that tests use beside those of the real nodes, each with the file that shows it is there.
-const FOR_TESTS: &[(&str, &str)] = &[
-    ("build-essential", "/usr/bin/cc"),
+/// A package, and the file that shows it is there.
+type Package = (&'static str, &'static str);
+
+/// What every build needs.
+const FOR_BUILDS: &[Package] = &[("build-essential", "/usr/bin/cc")];
+
+/// Packages that tests use beside those of the real nodes.
+const FOR_TESTS: &[Package] = &[
     ("openssh-tests", "/usr/lib/openssh/regress/sshsig.sh"),
     ("openssl", "/usr/bin/openssl"),
     ("git", "/usr/bin/git"),
@@ -17,10 +22,19 @@ const FOR_TESTS: &[(&str, &str)] = &[
     ("ansible-core", "/usr/bin/ansible-playbook"),
 ];
 
-/// Installs missing Debian packages where we may; elsewhere says what is missing and goes on.
+/// Installs what the tests need and is missing, where we may; elsewhere says what is missing and goes on.
 pub(crate) fn packages() -> Result<()> {
+    install(&[FOR_BUILDS, FOR_TESTS].concat())
+}
+
+/// The same for what boots nodes and runs on them, without what only tests use.
+pub(crate) fn packages_for_nodes() -> Result<()> {
+    install(FOR_BUILDS)
+}
+
+fn install(beside_nodes: &[Package]) -> Result<()> {
     let mut wanted: Vec<&str> = muster_testbed::missing_packages().iter().map(|m| m.package).collect();
-    wanted.extend(FOR_TESTS.iter().filter(|(_, file)| !Path::new(file).exists()).map(|(p, _)| *p));
+    wanted.extend(beside_nodes.iter().filter(|(_, file)| !Path::new(file).exists()).map(|(p, _)| *p));
     if wanted.is_empty() {
         return Ok(());
     }

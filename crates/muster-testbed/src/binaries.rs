@@ -21,6 +21,15 @@ pub struct Binaries {
     pub muster: PathBuf,
 }
 
+/// What an installation has.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// As [`Binaries::shim`].
+    pub shim: PathBuf,
+    /// As [`Binaries::muster`].
+    pub muster: PathBuf,
+}
+
 /// Builds them, or takes `MUSTER_SHIM_BIN`, `MUSTER_SHIM_DYNAMIC_BIN` and `MUSTER_BIN` where they are set.
 ///
 /// Once per process; between processes a file lock makes the others wait, and then cargo finds all of it fresh.
@@ -29,38 +38,92 @@ pub fn binaries() -> Result<Binaries> {
     BUILT.get_or_init(|| build().map_err(|e| format!("{e:#}"))).clone().map_err(|e| anyhow::anyhow!(e))
 }
 
+/// Builds the two for a person who waits for them: says what is built, and shows cargo's progress. Takes the same variables.
+pub fn programs() -> Result<Programs> {
+    let site = Site::take(true)?;
+    Ok(Programs {
+        shim: site.program("MUSTER_SHIM_BIN", "muster-shim, static, as it is released", static_shim)?,
+        muster: site.program("MUSTER_BIN", "muster, the command line", muster)?,
+    })
+}
+
 /// Cargo builds are slow on a machine that is busy: this only ends a hang.
 const BUILD_LIMIT: Duration = Duration::from_secs(1500);
 
 fn build() -> Result<Binaries> {
-    let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    let target = given("CARGO_TARGET_DIR").unwrap_or_else(|| workspace.join("target"));
-    fs::create_dir_all(&target)?;
-    let lock = File::create(target.join(".muster-binaries.lock"))?;
-    lock.lock()?;
-    let shim = match given("MUSTER_SHIM_BIN") {
-        Some(path) => path,
-        None => static_shim(&workspace, &target)?,
-    };
-    let shim_dynamic = match given("MUSTER_SHIM_DYNAMIC_BIN") {
-        Some(path) => path,
-        None => dynamic_shim(&workspace, &target)?,
-    };
-    let muster = match given("MUSTER_BIN") {
-        Some(path) => path,
-        None => {
-            cargo(&workspace, &target, &["build", "--package", "muster", "--bin", "muster"], "")?;
-            target.join("debug/muster")
+    let site = Site::take(false)?;
+    Ok(Binaries {
+        shim: site.program("MUSTER_SHIM_BIN", "muster-shim", static_shim)?,
+        shim_dynamic: site.program("MUSTER_SHIM_DYNAMIC_BIN", "muster-shim, dynamic", dynamic_shim)?,
+        muster: site.program("MUSTER_BIN", "muster", muster)?,
+    })
+}
+
+/// Where is built, by one process at a time.
+struct Site {
+    workspace: PathBuf,
+    target: PathBuf,
+    /// Whether somebody watches.
+    shown: bool,
+    _lock: File,
+}
+
+impl Site {
+    fn take(shown: bool) -> Result<Self> {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+        let target = given("CARGO_TARGET_DIR").unwrap_or_else(|| workspace.join("target"));
+        fs::create_dir_all(&target)?;
+        let lock = File::create(target.join(".muster-binaries.lock"))?;
+        if shown && lock.try_lock().is_err() {
+            eprintln!("waiting for another program that builds in {}", target.display());
         }
-    };
-    let all = Binaries { shim, shim_dynamic, muster };
-    for path in [&all.shim, &all.shim_dynamic, &all.muster] {
+        lock.lock()?;
+        Ok(Self { workspace, target, shown, _lock: lock })
+    }
+
+    fn program(&self, variable: &str, what: &str, build: fn(&Self) -> Result<PathBuf>) -> Result<PathBuf> {
+        let path = match given(variable) {
+            Some(path) => path,
+            None => {
+                if self.shown {
+                    eprintln!("building {what}");
+                }
+                build(self)?
+            }
+        };
         if !path.is_file() {
             bail!("{} was not built", path.display());
         }
+        Ok(path)
     }
-    Ok(all)
+
+    fn cargo(&self, target: &Path, args: &[&str], rustflags: &str) -> Result<()> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(args).arg("--locked").arg("--target-dir").arg(target).current_dir(&self.workspace);
+        if !rustflags.is_empty() {
+            command.env("RUSTFLAGS", rustflags);
+        }
+        let doing = || format!("cargo {}", args.join(" "));
+        if self.shown {
+            let status = command.status().with_context(doing)?;
+            if !status.success() {
+                bail!("{}: {status}", doing());
+            }
+        } else {
+            run(&mut command, b"", BUILD_LIMIT)?.check().with_context(doing)?;
+        }
+        Ok(())
+    }
+}
+
+fn given(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}
+
+fn muster(site: &Site) -> Result<PathBuf> {
+    site.cargo(&site.target, &["build", "--package", "muster", "--bin", "muster"], "")?;
+    Ok(site.target.join("debug/muster"))
 }
 
 /// What the shim is built for: the triple, and the flags of the compiler. With musl where this toolchain has
@@ -84,9 +147,9 @@ pub fn shim_target() -> Result<(String, &'static str)> {
 }
 
 /// The shim as it ships: `--target` keeps its flags away from build scripts.
-pub(crate) fn static_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
+fn static_shim(site: &Site) -> Result<PathBuf> {
     let (triple, flags) = shim_target()?;
-    let dir = target.join("static");
+    let dir = site.target.join("static");
     let args = [
         "build",
         "--package",
@@ -98,29 +161,14 @@ pub(crate) fn static_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
         "--target",
         &triple,
     ];
-    cargo(workspace, &dir, &args, flags)?;
+    site.cargo(&dir, &args, flags)?;
     Ok(dir.join(&triple).join("shim/muster-shim"))
 }
 
 /// The flag makes rustix call libc; as shipped it asks the kernel by itself, which no preloaded library sees.
-fn dynamic_shim(workspace: &Path, target: &Path) -> Result<PathBuf> {
-    let dir = target.join("libc-calls");
-    cargo(
-        workspace,
-        &dir,
-        &["build", "--package", "muster-shim", "--bin", "muster-shim"],
-        "--cfg=rustix_use_libc",
-    )?;
+fn dynamic_shim(site: &Site) -> Result<PathBuf> {
+    let dir = site.target.join("libc-calls");
+    let args = ["build", "--package", "muster-shim", "--bin", "muster-shim"];
+    site.cargo(&dir, &args, "--cfg=rustix_use_libc")?;
     Ok(dir.join("debug/muster-shim"))
-}
-
-fn cargo(workspace: &Path, target: &Path, args: &[&str], rustflags: &str) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(args).arg("--locked").arg("--target-dir").arg(target).current_dir(workspace);
-    if !rustflags.is_empty() {
-        command.env("RUSTFLAGS", rustflags);
-    }
-    run(&mut command, b"", BUILD_LIMIT)?.check().with_context(|| format!("cargo {}", args.join(" ")))?;
-    Ok(())
 }

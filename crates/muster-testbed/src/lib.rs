@@ -47,7 +47,7 @@ mod ssh;
 
 pub use accounts::Sudo;
 pub use bed::{NodeBuilder, Testbed};
-pub use binaries::{Binaries, binaries, shim_target};
+pub use binaries::{Binaries, Programs, binaries, programs, shim_target};
 pub use cgroup::Layout;
 pub use node::Node;
 pub use place::{collect_garbage, list, remove, remove_all};
