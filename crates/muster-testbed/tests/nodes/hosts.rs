@@ -4,6 +4,7 @@ mod kept;
 mod life;
 mod migration;
 mod operator;
+mod pages;
 mod plans;
 mod secrets;
 mod troubles;

@@ -125,6 +125,24 @@ fn cl3_every_command_in_the_documents_parses() {
     assert!(checked > 15, "only {checked} commands were found");
 }
 
+/// A reader types what stands there: a profile of the project must be one.
+#[test]
+fn cl3_every_profile_that_a_command_names_is_there() {
+    let mut checked = 0;
+    for (file, text) in documents() {
+        if file.contains("/docs/errors/") || file.contains("/docs/decisions/") {
+            continue;
+        }
+        for command in commands(&text) {
+            for word in words(&command).into_iter().flatten().filter(|w| w.starts_with("profiles/")) {
+                checked += 1;
+                assert!(root().join(&word).join("profile.yaml").is_file(), "{file}: `{command}`: no {word}");
+            }
+        }
+    }
+    assert!(checked >= 8, "only {checked} were found");
+}
+
 #[test]
 fn cl3_every_yaml_example_is_what_it_claims_to_be() {
     for (name, parse) in [
