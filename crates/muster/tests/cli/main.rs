@@ -15,6 +15,7 @@ mod generated;
 mod hosts;
 mod keygen;
 mod logins;
+mod options;
 mod plans;
 mod profiles;
 mod run;
