@@ -27,6 +27,7 @@ pub mod peer;
 pub mod provision;
 pub mod ssh;
 pub mod text;
+pub mod tls;
 pub mod trust;
 
 /// What the parser said. The replay test wants to see both for every target, so that a corpus which
@@ -66,6 +67,7 @@ targets! {
     agent_answer = peer::agent_answer;
     allowed_signers = trust::allowed_signers;
     certificate = ssh::certificate;
+    client_certificate = tls::client_certificate;
     controller_key = provision::controller_key;
     doctor_answer = provision::doctor_answer;
     doctor_files = provision::doctor_files;
@@ -85,6 +87,7 @@ targets! {
     krl = trust::krl;
     manifest = cli::manifest;
     names = text::names;
+    operator_ca = tls::operator_ca;
     operator_host_key = operator::host_key;
     option_values = cli::values;
     pairing_code = pairing::code;

@@ -234,7 +234,7 @@ pub fn controller_key(input: &[u8]) -> Said {
 }
 
 /// The parts of an input, `%%` on a line between them.
-fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
+pub(crate) fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
     let mut rest = input;
     core::array::from_fn(|_| {
         let at = rest.windows(4).position(|w| w == b"\n%%\n");
