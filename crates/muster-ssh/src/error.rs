@@ -233,6 +233,9 @@ impl Cause {
             Self::NoCommonAlgorithm { .. } => "update its sshd",
             Self::HostKeyChanged { .. } | Self::HostKeyKindGone { .. } => COMPARE,
             Self::HostCertificateRefused(_) => "issue it a new one, or mend the pinned authority",
+            Self::AuthRefused { tried, .. } if !tried.is_empty() && nothing_offered(tried) => {
+                "load a key into the agent with `ssh-add`, or name a key file"
+            }
             Self::Protocol { .. }
             | Self::HostKeyRefused { .. }
             | Self::AuthRefused { .. }
@@ -269,6 +272,11 @@ impl Cause {
             _ => Retry::Useless,
         }
     }
+}
+
+/// Whether the host was shown no key at all: an agent that holds none, or that is not there.
+fn nothing_offered(tried: &[Tried]) -> bool {
+    tried.iter().all(|t| t.fingerprint.is_none())
 }
 
 const COMPARE: &str = "nothing was sent to it: compare with the fingerprint on the host's console, and if it \
@@ -312,11 +320,15 @@ impl Cause {
             Self::HostKeyRefused { why } => write!(f, "host key refused: {why}"),
             Self::HostCertificateRefused(fault) => write!(f, "host certificate refused: {fault}"),
             Self::AuthRefused { user, tried, methods, said } => {
-                write!(f, "does not let {user:?} in: ")?;
                 if tried.is_empty() {
-                    f.write_str("no identity to offer: name a key file, an agent or a certificate")?;
+                    write!(
+                        f,
+                        "does not let {user:?} in: no identity to offer: name a key file, an agent or a certificate"
+                    )?;
+                } else if nothing_offered(tried) {
+                    write!(f, "no key to log in with as {user:?}: {}", join(tried, "; "))?;
                 } else {
-                    write!(f, "tried {}", join(tried, "; "))?;
+                    write!(f, "does not let {user:?} in: tried {}", join(tried, "; "))?;
                 }
                 if !methods.is_empty() {
                     write!(f, "; it takes {}", methods.join(","))?;

@@ -40,6 +40,11 @@ fn an_agent_logs_in_with_all_that_it_holds_or_with_one_key_of_it() {
         );
         b.sshd.authorize(&format!("{}\n", key.public()));
         b.inventory(&["h1"], "agent");
+        let ran = join(&b, Some(&agent));
+        refused(&ran, "no key to log in with as ");
+        let detail = row(&ran)["detail"].to_string();
+        assert!(detail.contains("it holds no key") && detail.contains("ssh-add"), "{detail}");
+        assert!(!detail.contains("does not let"), "the host was offered nothing: {detail}");
         agent.load(&other);
         refused(&join(&b, Some(&agent)), &other.fingerprint().to_string());
         agent.load(&key);
