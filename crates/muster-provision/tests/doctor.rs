@@ -280,7 +280,7 @@ impl Client<'_> {
 }
 
 impl Attacker for Client<'_> {
-    async fn attempt(&self, attack: Attack, canary: &Canary) -> Observation {
+    async fn attempt(&self, attack: Attack, canary: &Canary, socket: &str) -> Observation {
         let command = attack.command(canary).unwrap_or_default();
         let stdin = attack.stdin(canary);
         match attack {
@@ -291,17 +291,12 @@ impl Attacker for Client<'_> {
             Attack::Subsystem => self.run(&["-s"], &["no-such-thing"], &stdin),
             Attack::LocalForward => self.run(&["-W", "127.0.0.1:22"], &[], b""),
             Attack::RemoteForward => self.run(
-                &[
-                    "-T",
-                    "-oExitOnForwardFailure=yes",
-                    "-R",
-                    &format!("127.0.0.1:{}:127.0.0.1:1", Attack::PORT),
-                ],
+                &["-T", "-oExitOnForwardFailure=yes", "-R", "127.0.0.1:0:127.0.0.1:1"],
                 &["true"],
                 b"",
             ),
             Attack::RemoteSocket => self.run(
-                &["-T", "-oExitOnForwardFailure=yes", "-R", &format!("{}:127.0.0.1:1", Attack::SOCKET)],
+                &["-T", "-oExitOnForwardFailure=yes", "-R", &format!("{socket}:127.0.0.1:1")],
                 &["true"],
                 b"",
             ),
@@ -335,6 +330,11 @@ fn besiege(s: &Sandbox, user: &'static str, key: &'static str) -> BTreeMap<&'sta
     checks.into_iter().map(|c| (c.id, c)).collect()
 }
 
+/// A login that nothing pins.
+const OPEN_LOGIN: &str = "sed -i '1i PermitUserEnvironment yes' /etc/ssh/sshd_config; useradd -m -s /bin/bash open; install -d -o open -m 700 /home/open/keys; \
+          install -o open -m 600 /home/admin/.ssh/authorized_keys /home/open/keys/; rm -f /home/open/.bashrc /home/open/.profile /home/open/.bash_logout; \
+          printf 'Match User open\\n    AuthorizedKeysFile keys/authorized_keys .ssh/authorized_keys\\n' >/etc/ssh/sshd_config.d/10-open.conf; kill -HUP $(cat /run/sshd.pid); sleep 1";
+
 #[test]
 fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
     muster_needs::require!(sandbox::available());
@@ -366,9 +366,7 @@ fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
     assert_eq!(s.ok("ps -eo args | grep -c '[m]uster-doctor' || true"), "0\n", "a timer is left");
 
     // The same against a login that nothing pins: each attempt that can come through does.
-    s.ok("sed -i '1i PermitUserEnvironment yes' /etc/ssh/sshd_config; useradd -m -s /bin/bash open; install -d -o open -m 700 /home/open/keys; \
-          install -o open -m 600 /home/admin/.ssh/authorized_keys /home/open/keys/; rm -f /home/open/.bashrc /home/open/.profile /home/open/.bash_logout; \
-          printf 'Match User open\\n    AuthorizedKeysFile keys/authorized_keys .ssh/authorized_keys\\n' >/etc/ssh/sshd_config.d/10-open.conf; kill -HUP $(cat /run/sshd.pid); sleep 1");
+    s.ok(OPEN_LOGIN);
     let seen = besiege(&s, "open", "admin");
     for id in [
         "attack-shell",
@@ -387,4 +385,54 @@ fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
         assert_eq!(seen[id].verdict, Verdict::Fail, "{:?}", seen[id]);
     }
     assert_eq!(s.ok("ls -A /home/open | grep -v bash_history"), "keys\n");
+}
+
+/// Somebody with an account of no rights on the host, who knows the doctor and would rather have it find nothing.
+const LOCAL_ACCOUNT: &str = r#"useradd -m -s /bin/sh mallory
+cat >/home/mallory/watch <<'END'
+touch /var/tmp/muster-doctor.sock
+python3 -c 'import socket,time; s=socket.socket(); s.bind(("127.0.0.1",47123)); s.listen(); time.sleep(600)' &
+n=0
+while [ $n -lt 20000 ]; do
+  n=$((n + 1))
+  for d in /run/muster-doctor.*; do
+    for f in $d/seen/ran $d/bind/s $d/mark $d/list $(ls $d/seen 2>/dev/null | sed "s,^,$d/seen/,"); do
+      { echo x >>$f; rm -f $f; ln -s /dev/null $f; chmod 400 $f; } 2>/dev/null
+    done
+  done
+  sleep 0.01
+done
+END
+setpriv --reuid mallory --regid mallory --init-groups -- sh /home/mallory/watch </dev/null >/dev/null 2>&1 &"#;
+
+#[test]
+fn ve26_a_local_account_makes_no_attack_look_refused() {
+    muster_needs::require!(sandbox::available());
+    let (s, _) = provisioned();
+    let dir = s.dir.path().display().to_string();
+    s.ok(&format!("ssh-keygen -q -t ed25519 -N '' -f {dir}/out/stranger"));
+    s.ok(LOCAL_ACCOUNT);
+    let planted = ["attack-planted-shell", "attack-planted-rc", "attack-planted-environment"];
+    let bound = ["attack-remote-forward", "attack-remote-socket"];
+    // On a pinned login it can make nothing look as if it came through.
+    let seen = besiege(&s, "muster", "controller");
+    for id in planted.iter().chain(&bound) {
+        assert_eq!(seen[id].verdict, Verdict::Pass, "{:?}", seen[id]);
+    }
+    s.ok(OPEN_LOGIN);
+    let seen = besiege(&s, "open", "admin");
+    for id in planted.iter().chain(&bound) {
+        assert_eq!(seen[id].verdict, Verdict::Fail, "{:?}", seen[id]);
+    }
+    // A refusal for another reason than a setting that forbids it says nothing.
+    s.ok("printf '    PermitListen 127.0.0.1:8080\\n' >>/etc/ssh/sshd_config.d/10-open.conf; kill -HUP $(cat /run/sshd.pid); sleep 1");
+    let seen = besiege(&s, "open", "admin");
+    assert_eq!(
+        seen["attack-remote-forward"].verdict,
+        Verdict::Unknown,
+        "{:?}",
+        seen["attack-remote-forward"]
+    );
+    assert_eq!(s.sh("ls -d /run/muster-doctor.*").status.code(), Some(2));
+    s.ok("pgrep -u mallory python3 && pgrep -u mallory -f watch");
 }

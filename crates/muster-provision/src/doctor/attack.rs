@@ -32,11 +32,11 @@ pub enum Attack {
     Env,
     /// `direct-tcpip` to the host's own sshd.
     LocalForward,
-    /// `tcpip-forward` of [`Attack::PORT`] on 127.0.0.1 of the host.
+    /// `tcpip-forward` of a port that the host chooses, on its 127.0.0.1: no other account can hold it.
     RemoteForward,
     /// `direct-streamlocal@openssh.com` to [`Attack::SYSTEM_SOCKET`].
     LocalSocket,
-    /// `streamlocal-forward@openssh.com` of [`Attack::SOCKET`].
+    /// `streamlocal-forward@openssh.com` of a path that the siege made room for.
     RemoteSocket,
     /// `auth-agent-req@openssh.com`.
     Agent,
@@ -158,12 +158,6 @@ impl Attack {
         ("KPSSH_ALLOWED_SIGNERS", "/tmp/muster-doctor"),
     ];
 
-    /// The path for [`Attack::RemoteSocket`]; the siege removes it where it came to be.
-    pub const SOCKET: &'static str = "/var/tmp/muster-doctor.sock";
-
-    /// The port on the host's loopback for [`Attack::RemoteForward`].
-    pub const PORT: u16 = 47_123;
-
     /// The socket for [`Attack::LocalSocket`]: there on every host with systemd, and open to all.
     pub const SYSTEM_SOCKET: &'static str = "/run/systemd/journal/stdout";
 }
@@ -274,8 +268,14 @@ impl Observation {
 pub trait Attacker {
     /// One attempt, over a connection that a failed attempt before it cannot have spoilt. For the
     /// planted ones it is a plain login with an empty standard input, except that
-    /// [`Attack::PlantedKeys`] logs in with the stranger's key.
-    fn attempt(&self, attack: Attack, canary: &Canary) -> impl Future<Output = Observation> + Send;
+    /// [`Attack::PlantedKeys`] logs in with the stranger's key. `socket` is the path for
+    /// [`Attack::RemoteSocket`].
+    fn attempt(
+        &self,
+        attack: Attack,
+        canary: &Canary,
+        socket: &str,
+    ) -> impl Future<Output = Observation> + Send;
 
     /// The public line of a key that no host lists and whose private half the attacker holds.
     fn stranger(&self) -> String;

@@ -22,18 +22,28 @@ pub async fn siege<S: HostShell + Sync, A: Attacker + Sync>(
     watch: &mut (dyn FnMut(Attack) + Send),
 ) -> Vec<Check> {
     let mut out = Vec::new();
+    // Room that root makes under a name that nobody knows before, and where only the login can write.
+    let room = format!("{word}socket");
+    if let Some(shell) = shell {
+        // Without it the forwarding is refused for want of a folder, which `settled` does not believe.
+        let _ = shell.run_root(&script(account, &room, "m_room"), b"").await;
+    }
+    let socket = format!("{}/bind/s", folder(&room));
     for attack in Attack::DIRECT {
         watch(attack);
         if attack == Attack::Tun {
             out.push(check(attack.id(), attack.why(), tunnel(login)));
             continue;
         }
-        let judged = judge(attack, canary, &attacker.attempt(attack, canary).await);
-        out.push(if attack == Attack::X11 { x11(judged, login) } else { judged });
+        let judged = judge(attack, canary, &attacker.attempt(attack, canary, &socket).await);
+        out.push(match attack {
+            Attack::X11 => x11(judged, login),
+            _ => settled(judged, attack, login),
+        });
     }
     if let Some(shell) = shell {
-        // sshd leaves the file where the attempt came through.
-        let _ = shell.run_root(&format!("rm -f {}", Attack::SOCKET), b"").await;
+        // With what sshd left in it where an attempt came through.
+        let _ = shell.run_root(&script(account, &room, "m_unplant"), b"").await;
         for attack in Attack::PLANTED {
             watch(attack);
             out.push(planted(shell, attacker, account, canary, word, attack).await);
@@ -68,11 +78,39 @@ fn x11(judged: Check, login: &Login) -> Check {
     check(judged.id, judged.why, warn(found, PROVISION))
 }
 
-fn script(account: &AccountName, word: &str, call: &str) -> String {
+/// sshd gives one answer to a forwarding that it must not do and to one that it could not: a port or path
+/// that somebody holds, a full disk, nobody who listens. So its refusal counts where its settings say it too.
+fn settled(judged: Check, attack: Attack, login: &Login) -> Check {
+    let (keyword, closed): (_, &[&str]) = match attack {
+        Attack::RemoteForward => ("allowtcpforwarding", &["no", "local"]),
+        Attack::LocalSocket => ("allowstreamlocalforwarding", &["no", "remote"]),
+        Attack::RemoteSocket => ("allowstreamlocalforwarding", &["no", "local"]),
+        _ => return judged,
+    };
+    let is = |keyword, values: &[&str]| login.keyword(keyword).is_some_and(|v| values.contains(&v));
+    let no_port = attack == Attack::RemoteForward && is("permitlisten", &["none"]);
+    if judged.verdict != Verdict::Pass || is("disableforwarding", &["yes"]) || is(keyword, closed) || no_port
+    {
+        return judged;
+    }
+    let said = login.keyword(keyword).unwrap_or("not known");
+    let found = format!(
+        "{}; but {keyword} is {said}, and it may be for another reason: a port or path that somebody holds, or nobody there",
+        judged.found
+    );
+    check(judged.id, judged.why, unknown(found, PROVISION))
+}
+
+fn folder(word: &str) -> String {
     let word: String = word.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
+    format!("/run/muster-doctor.{word}")
+}
+
+fn script(account: &AccountName, word: &str, call: &str) -> String {
     format!(
-        "{LIB}\n{}\nW=/run/muster-doctor.{word}\nH=$(getent passwd {account} | cut -d: -f6)\n{call}\n",
-        include_str!("../host/plant.sh")
+        "{LIB}\n{}\nW={}\nA={account}\nH=$(getent passwd {account} | cut -d: -f6)\n{call}\n",
+        include_str!("../host/plant.sh"),
+        folder(word)
     )
 }
 
@@ -106,7 +144,7 @@ async fn planted<S: HostShell + Sync, A: Attacker + Sync>(
         }
         Err(e) => return gave_up(e.to_string()),
     }
-    let seen = attacker.attempt(attack, canary).await;
+    let seen = attacker.attempt(attack, canary, "").await;
     let after = shell.run_root(&script(account, word, "m_seen"), b"").await;
     let ran = match after {
         Ok(o) if o.status == 0 => o.text().trim() == "ran",
@@ -150,6 +188,42 @@ mod tests {
         assert_eq!(of(Observation::refused("x"), "no"), Verdict::Pass);
         assert_eq!(of(Observation::refused("x"), "yes"), Verdict::Warn);
         assert_eq!(of(Observation::accepted("x"), "no"), Verdict::Fail);
+    }
+
+    /// Whoever holds the port makes sshd refuse: without a setting that forbids it, that is no pass.
+    #[test]
+    fn a_refusal_that_may_be_a_failure_to_bind_is_no_pass() {
+        let of = |attack, keyword: &str, value: &str, seen: Observation| {
+            let login = Login { sshd: vec![(keyword.into(), value.into())], ..Login::default() };
+            settled(judge(attack, &Canary::new(7), &seen), attack, &login).verdict
+        };
+        let (tcp, unix) = ("allowtcpforwarding", "allowstreamlocalforwarding");
+        for (attack, keyword, value, verdict) in [
+            (Attack::RemoteForward, tcp, "yes", Verdict::Unknown),
+            (Attack::RemoteForward, tcp, "remote", Verdict::Unknown),
+            (Attack::RemoteForward, tcp, "local", Verdict::Pass),
+            (Attack::RemoteForward, tcp, "no", Verdict::Pass),
+            (Attack::RemoteForward, "permitlisten", "none", Verdict::Pass),
+            (Attack::RemoteForward, "permitlisten", "127.0.0.1:8080", Verdict::Unknown),
+            (Attack::RemoteForward, "disableforwarding", "yes", Verdict::Pass),
+            (Attack::RemoteForward, unix, "no", Verdict::Unknown),
+            (Attack::RemoteSocket, unix, "yes", Verdict::Unknown),
+            (Attack::RemoteSocket, unix, "remote", Verdict::Unknown),
+            (Attack::RemoteSocket, unix, "local", Verdict::Pass),
+            (Attack::RemoteSocket, "nothing", "", Verdict::Unknown),
+            (Attack::LocalSocket, unix, "yes", Verdict::Unknown),
+            (Attack::LocalSocket, unix, "local", Verdict::Unknown),
+            (Attack::LocalSocket, unix, "remote", Verdict::Pass),
+            (Attack::LocalForward, tcp, "yes", Verdict::Pass),
+        ] {
+            assert_eq!(
+                of(attack, keyword, value, Observation::refused("x")),
+                verdict,
+                "{attack} {keyword} {value}"
+            );
+            let through = of(attack, keyword, value, Observation::accepted("x"));
+            assert_eq!(through, Verdict::Fail, "{attack}: settings are no excuse");
+        }
     }
 
     #[test]

@@ -368,7 +368,7 @@ impl Client<'_> {
 }
 
 impl Attacker for Client<'_> {
-    async fn attempt(&self, attack: Attack, canary: &Canary) -> Observation {
+    async fn attempt(&self, attack: Attack, canary: &Canary, socket: &str) -> Observation {
         let command = attack.command(canary);
         let stdin = attack.stdin(canary);
         let verbose = ["-o", "LogLevel=INFO"];
@@ -382,13 +382,11 @@ impl Attacker for Client<'_> {
             Attack::Sftp => run(&["-s"], Some("sftp"), &stdin),
             Attack::Subsystem => run(&["-s"], Some("no-such-thing"), &stdin),
             Attack::LocalForward => run(&["-W", "127.0.0.1:22"], None, b""),
-            Attack::RemoteForward => run(
-                &["-o", "ExitOnForwardFailure=yes", "-R", &format!("127.0.0.1:{}:127.0.0.1:1", Attack::PORT)],
-                Some("true"),
-                b"",
-            ),
+            Attack::RemoteForward => {
+                run(&["-o", "ExitOnForwardFailure=yes", "-R", "127.0.0.1:0:127.0.0.1:1"], Some("true"), b"")
+            }
             Attack::RemoteSocket => run(
-                &["-o", "ExitOnForwardFailure=yes", "-R", &format!("{}:127.0.0.1:1", Attack::SOCKET)],
+                &["-o", "ExitOnForwardFailure=yes", "-R", &format!("{socket}:127.0.0.1:1")],
                 Some("true"),
                 b"",
             ),

@@ -132,7 +132,7 @@ fn observed(outcome: AttemptOutcome) -> Observation {
 }
 
 impl Attacker for Thief {
-    async fn attempt(&self, attack: Attack, canary: &Canary) -> Observation {
+    async fn attempt(&self, attack: Attack, canary: &Canary, socket: &str) -> Observation {
         let stdin = attack.stdin(canary);
         let command = attack.command(canary).unwrap_or_default();
         match attack {
@@ -147,11 +147,9 @@ impl Attacker for Thief {
             Attack::LocalForward => {
                 self.one(Attempt::DirectTcpip { host: "127.0.0.1", port: self.port }).await
             }
-            Attack::RemoteForward => {
-                self.one(Attempt::TcpipForward { address: "127.0.0.1", port: Attack::PORT }).await
-            }
+            Attack::RemoteForward => self.one(Attempt::TcpipForward { address: "127.0.0.1", port: 0 }).await,
             Attack::LocalSocket => self.one(Attempt::DirectStreamlocal { path: Attack::SYSTEM_SOCKET }).await,
-            Attack::RemoteSocket => self.one(Attempt::StreamlocalForward { path: Attack::SOCKET }).await,
+            Attack::RemoteSocket => self.one(Attempt::StreamlocalForward { path: socket }).await,
             Attack::Agent => self.one(Attempt::AgentForward).await,
             Attack::X11 => self.one(Attempt::X11).await,
             Attack::Tun => Observation::fault("it is read from sshd's settings"),

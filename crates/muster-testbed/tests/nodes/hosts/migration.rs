@@ -101,10 +101,11 @@ fn m6_a_fleet_of_bash_shims_is_taken_over_without_a_break() -> Result<()> {
     joined(&operator)?;
 
     // The end of it: the fleet's own way in goes, then envelope 1 and the drop-in. That the bash shim comes back must be meant.
-    node.sh("userdel -r kpssh 2>/dev/null; rm /etc/sudoers.d/kpssh /etc/ssh/sshd_config.d/50-kpssh.conf; systemctl reload ssh; sleep 1")?;
+    node.sh("userdel -f -r kpssh 2>/dev/null; rm /etc/sudoers.d/kpssh /etc/ssh/sshd_config.d/50-kpssh.conf; systemctl reload ssh; sleep 1")?;
     operator.edit(|_| now.replace(block, "  provision: {profiles: [new]}\n"))?;
-    let ran = operator.run(&provision, b"")?.ended(4)?;
-    assert!(ran.err.contains("provision-widens") && ran.err.contains("--widen drop-in"), "{}", ran.err);
+    let rows = operator.run(&format!("{provision} -o json"), b"")?.ended(4)?.json()?;
+    assert_eq!(field(&rows, "old-1", "reason"), "provision-widens", "{rows:#}");
+    assert!(field(&rows, "old-1", "detail").as_str().unwrap().contains("--widen drop-in."), "{rows:#}");
     operator.run(&format!("{provision} --widen drop-in"), b"")?.good()?;
     assert_eq!(node.sh("sha256sum /opt/kpssh/kpssh-shim")?, bash);
     let doctor = operator.run("host doctor old-1 --no-attack -o json", b"")?.json()?;
