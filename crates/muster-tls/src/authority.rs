@@ -1,10 +1,11 @@
 //! The operators' authority as its holder has it: certificate and key.
 
 use crate::fault::Fault;
+use crate::fingerprint::Fingerprint;
 use crate::operator_ca::{OperatorCa, hex, parsed};
 use crate::pem::one_certificate;
 use crate::serving::serial_number;
-use crate::times::{NEVER, from_x509, to_x509};
+use crate::times::{NEVER, to_x509};
 use muster_core::{Role, UtcTime};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
@@ -179,11 +180,9 @@ impl Authority {
     }
 }
 
-/// Who an issued certificate is, for a list of them: serial and end.
-pub fn described(certificate: &str) -> Result<(String, UtcTime), Fault> {
-    let der = one_certificate(certificate)?;
-    let facts = parsed(&der)?;
-    Ok((hex(facts.tbs_certificate.raw_serial()), from_x509(facts.validity().not_after)))
+/// The fingerprint of a certificate in PEM.
+pub fn fingerprint(certificate: &str) -> Result<Fingerprint, Fault> {
+    Ok(Fingerprint::of(&one_certificate(certificate)?))
 }
 
 /// The authority's own key identifier: readers of a list look for the issuer by it.

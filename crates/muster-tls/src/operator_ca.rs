@@ -139,14 +139,15 @@ impl OperatorCa {
         certificate
             .verify_for_usage(ALGORITHMS, &[anchor], &[], time, KeyUsage::client_auth(), revocation, None)
             .map_err(|e| self.told(e))?;
-        let organisations = facts.subject().iter_organization().filter_map(|o| o.as_str().ok());
-        Ok(Client {
-            name: common_name(&facts),
-            role: Role::of(organisations),
-            serial: hex(facts.tbs_certificate.raw_serial()),
-            fingerprint: Fingerprint::of(&der),
-            not_after: from_x509(facts.validity().not_after),
-        })
+        Ok(client(&facts, &der))
+    }
+
+    /// Who a certificate is that this authority issued, whether or not it is still valid: for its own list.
+    pub fn described(&self, certificate: &str) -> Result<Client, Fault> {
+        let der = one_certificate(certificate)?;
+        let facts = parsed(&der)?;
+        // At its own last moment, so that time is no question.
+        self.verify_client(&der, None, from_x509(facts.validity().not_after))
     }
 
     fn told(&self, error: webpki::Error) -> Fault {
@@ -162,6 +163,17 @@ impl OperatorCa {
             webpki::Error::CaUsedAsEndEntity => Fault::Purpose("clients: it is an authority itself"),
             other => Fault::Other(other.to_string()),
         }
+    }
+}
+
+fn client(facts: &X509Certificate<'_>, der: &[u8]) -> Client {
+    let organisations = facts.subject().iter_organization().filter_map(|o| o.as_str().ok());
+    Client {
+        name: common_name(facts),
+        role: Role::of(organisations),
+        serial: hex(facts.tbs_certificate.raw_serial()),
+        fingerprint: Fingerprint::of(der),
+        not_after: from_x509(facts.validity().not_after),
     }
 }
 

@@ -1,6 +1,7 @@
 //! From arguments to an exit code.
 
 mod host;
+mod pki;
 
 use crate::args::{Cli, Command, Global, InventoryFile, SignerArgs, script};
 use crate::codes::Own;
@@ -130,6 +131,7 @@ fn dispatch(command: Command, world: &World, printer: &mut Printer) -> Outcome {
         Command::Script(script::Script::Verify(a)) | Command::Verify(a) => verify(a, world, printer),
         Command::Script(script::Script::Show(a)) => commands::script::show::run(&a.path, world.now, printer),
         Command::Host(a) => host::dispatch(a, world, printer),
+        Command::Pki(a) => pki::dispatch(a, world, printer),
         Command::Explain { code } => commands::explain::run(code.as_deref(), printer),
         Command::Completion { shell } => commands::generate::completion(shell, printer),
         Command::Man { folder } => commands::generate::man(&folder, printer),

@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod init;
+pub mod pki;
 pub mod script;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -81,6 +82,9 @@ pub enum Command {
     /// Hosts reached over SSH: add, provision, check, run phases.
     #[command(subcommand)]
     Host(host::Host),
+    /// The operators' authority: who may call the nodes' API.
+    #[command(subcommand)]
+    Pki(pki::Pki),
     /// Explain an error code, or list them all.
     Explain {
         /// The code in an error's brackets.

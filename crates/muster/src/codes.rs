@@ -92,6 +92,9 @@ codes! {
     SignerMissing = "signer-missing", BadInput, "no signing key was named", "Give --key FILE or --signer-agent KEY, or set signing: in the inventory.";
     KeyFile = "key-file", BadInput, "a key file is not usable", "Give an OpenSSH key file that only you can read.";
     KeyKind = "key-kind", BadInput, "a key is of a kind or size that is not taken", "Use Ed25519, ECDSA, or RSA of 3072 to 8192 bits.";
+    PkiFile = "pki-file", BadInput, "a certificate, a revocation list or a key of the API's authority will not do", "Check that the file is the one that was meant.";
+    ClientUnknown = "client-unknown", BadInput, "no certificate of that name or serial number was issued here", "Run `muster pki list`.";
+    ClientAmbiguous = "client-ambiguous", BadInput, "several certificates of that name are valid", "Name the serial number, or give --all.";
     Passphrase = "passphrase", BadInput, "the passphrase does not open the key", "Type it again, or check the passphrase file.";
     PassphraseNeeded = "passphrase-needed", BadInput, "a passphrase is needed and there is no terminal to ask on", "Give --passphrase-file.";
     AgentUnreachable = "agent-unreachable", BadInput, "the SSH agent does not answer", "Start ssh-agent and check SSH_AUTH_SOCK.";

@@ -4,4 +4,5 @@ pub mod explain;
 pub mod generate;
 pub mod host;
 pub mod init;
+pub mod pki;
 pub mod script;

@@ -11,6 +11,7 @@ pub mod files;
 pub mod inventory;
 pub mod keygen;
 pub mod pages;
+pub mod pki;
 pub mod printer;
 pub mod profile;
 pub mod remote;

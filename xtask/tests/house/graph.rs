@@ -22,7 +22,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-shim", &["muster-core", "muster-signing", "muster-sys"]),
     (
         "muster",
-        &["muster-core", "muster-document", "muster-signing", "muster-sys", "muster-ssh", "muster-provision"],
+        &[
+            "muster-core",
+            "muster-document",
+            "muster-signing",
+            "muster-sys",
+            "muster-ssh",
+            "muster-provision",
+            "muster-tls",
+        ],
     ),
 ];
 

@@ -28,6 +28,11 @@ const COMMANDS: &[&str] = &[
     "host floor show",
     "host floor set",
     "host floor raise",
+    "pki",
+    "pki init",
+    "pki issue",
+    "pki list",
+    "pki revoke",
     "explain",
     "completion",
 ];
@@ -47,7 +52,7 @@ fn help_is_golden() {
 #[test]
 fn every_command_is_in_the_help_table() {
     let p = Place::new();
-    for command in COMMANDS.iter().filter(|c| ["", "script", "host", "host floor"].contains(*c)) {
+    for command in COMMANDS.iter().filter(|c| ["", "script", "host", "host floor", "pki"].contains(*c)) {
         let out = p.muster(&format!("{command} --help")).out;
         let listed = out.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
         for name in listed

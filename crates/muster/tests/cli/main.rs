@@ -16,6 +16,7 @@ mod hosts;
 mod keygen;
 mod logins;
 mod options;
+mod pki;
 mod plans;
 mod profiles;
 mod run;

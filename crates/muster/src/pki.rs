@@ -1,0 +1,120 @@
+//! The folder of an operators' authority.
+//!
+//! | file | what |
+//! |---|---|
+//! | `operator-ca.pem` | the certificate; public, goes to nodes |
+//! | `operator-ca.key` | its key, PKCS#8, encrypted unless asked otherwise |
+//! | `issued/SERIAL.pem` | every certificate that was issued; written before the client gets it, so that none is forgotten |
+//! | `clients/NAME.pem`, `clients/NAME.key` | a client's halves, to be handed over |
+//! | `revoked.json` | what is revoked, and the number of the last list |
+//! | `operator-ca.crl` | the list as nodes take it |
+
+pub mod keyfile;
+
+use crate::codes::Own;
+use crate::fault::Fault;
+use crate::files;
+use crate::terminal::Passphrases;
+use muster_core::UtcTime;
+use muster_tls::{Authority, Client, OperatorCa, Revoked};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Longest file of the folder but the revocations.
+const MAX_PEM: usize = 64 * 1024;
+const MAX_REVOKED: usize = 8 * 1024 * 1024;
+
+/// An authority's folder.
+#[derive(Debug)]
+pub struct Folder<'f>(pub &'f Path);
+
+/// `revoked.json`
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revocations {
+    /// The number of the last list that was signed; 0 is none.
+    pub number: u64,
+    /// Serial number (hex) and since when (seconds since 1970).
+    pub revoked: BTreeMap<String, u64>,
+}
+
+impl Revocations {
+    /// As the authority signs them.
+    pub fn all(&self) -> Vec<Revoked> {
+        let one =
+            |(serial, at): (&String, &u64)| Revoked { serial: serial.clone(), at: UtcTime::from_unix(*at) };
+        self.revoked.iter().map(one).collect()
+    }
+}
+
+/// A fault of a certificate in a file.
+pub fn bad(path: &Path, fault: &muster_tls::Fault) -> Fault {
+    Fault::new(Own::PkiFile, format!("{} will not do", path.display())).why(fault.to_string())
+}
+
+impl Folder<'_> {
+    /// The path of one of its files.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The public half.
+    pub fn ca(&self) -> Result<OperatorCa, Fault> {
+        let path = self.path("operator-ca.pem");
+        // What ended is told when something is signed with it; a list can still be read.
+        OperatorCa::from_pem(&self.text(&path)?, UtcTime::from_unix(0)).map_err(|f| bad(&path, &f))
+    }
+
+    /// Both halves.
+    pub fn authority(&self, passphrases: &Passphrases) -> Result<Authority, Fault> {
+        let (certificate, key) = (self.path("operator-ca.pem"), self.path("operator-ca.key"));
+        let text = self.text(&certificate)?;
+        let key = keyfile::open(&key, passphrases)?;
+        Authority::open(&text, &key).map_err(|f| bad(&certificate, &f))
+    }
+
+    fn text(&self, path: &Path) -> Result<String, Fault> {
+        files::read_text(path, MAX_PEM).map_err(|fault| match fault.code {
+            code if code == Own::FileMissing.into() => {
+                fault.fix("Make an authority with `muster pki init`, or name its folder with --pki.")
+            }
+            _ => fault,
+        })
+    }
+
+    /// What is revoked.
+    pub fn revocations(&self) -> Result<Revocations, Fault> {
+        let path = self.path("revoked.json");
+        if !path.exists() {
+            return Ok(Revocations::default());
+        }
+        let text = files::read_text(&path, MAX_REVOKED)?;
+        serde_json::from_str(&text).map_err(|e| {
+            Fault::new(Own::PkiFile, format!("{} is not what `muster pki revoke` wrote", path.display()))
+                .why(e.to_string())
+                .fix("Restore it: without it a new list would forget who was revoked.")
+        })
+    }
+
+    /// Every certificate that was issued, judged by the authority at its own time; ascending by name and end.
+    pub fn issued(&self, ca: &OperatorCa) -> Result<Vec<Client>, Fault> {
+        let folder = self.path("issued");
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(Fault::io(&folder, "read", &e)),
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|e| Fault::io(&folder, "read", &e))?.path();
+            if path.extension().is_none_or(|e| e != "pem") {
+                continue;
+            }
+            let text = files::read_text(&path, MAX_PEM)?;
+            all.push(ca.described(&text).map_err(|f| bad(&path, &f))?);
+        }
+        all.sort_by(|a, b| (&a.name, a.not_after, &a.serial).cmp(&(&b.name, b.not_after, &b.serial)));
+        Ok(all)
+    }
+}
