@@ -136,3 +136,10 @@ answer '\7' 'muster-shim: refused [busy]: another run holds this host' | put shi
 answer '\177' 'bash: muster-shim: not found' | put shim_answer bad-not-found
 answer '\1' 'sudo: a password is required' | put shim_answer bad-sudo
 answer '\6' 'muster-shim: refused [script-digest]: of another exit code' | put shim_answer bad-other-code
+
+# --- what `muster pki revoke` keeps
+printf '{"number": 2, "revoked": {"4102": 1798761600, "41a0ff": 0}}' | put pki_revoked good-two
+printf '{"number": 0, "revoked": {}}' | put pki_revoked good-none
+printf '{"number": 1, "revoked": {"zz": 1}}' | put pki_revoked bad-serial
+printf '{"number": 1, "rewoked": {}}' | put pki_revoked bad-key
+printf '{"number": -1, "revoked": {}}' | put pki_revoked bad-number

@@ -96,6 +96,7 @@ targets! {
     params_1 = params::one;
     params_2 = params::two;
     pins = operator::pins;
+    pki_revoked = operator::pki_revoked;
     private_key = ssh::private_key;
     probe_answer = operator::probe_answer;
     provision_facts = provision::provision_facts;

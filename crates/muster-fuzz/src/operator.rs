@@ -1,9 +1,10 @@
 //! What else the command line reads: YAML itself, host keys, pins, and what hosts answer.
 
-use crate::{Said, refused};
+use crate::{Said, refused, ssh::NOW};
 use muster::{
     fault::Fault,
     inventory::HostKey,
+    pki::Revocations,
     remote::{
         answer::Verdict,
         pins::Pins,
@@ -11,7 +12,8 @@ use muster::{
     },
     yaml::{self, Kind, Node},
 };
-use std::{collections::BTreeSet, fmt::Write as _, path::Path};
+use muster_tls::{Authority, Lifetime, RevocationList};
+use std::{collections::BTreeSet, fmt::Write as _, path::Path, sync::LazyLock};
 
 /// The lines that a fault may name: those of the text, and the one after its last break. A lone CR is a line break in YAML
 /// (YAML 1.2, section 5.4).
@@ -207,3 +209,24 @@ pub fn probe_answer(input: &[u8]) -> Said {
     );
     Said::Accepted
 }
+
+/// What `muster pki revoke` keeps: written again it is the same, and the list that is signed of it forgets nobody.
+pub fn pki_revoked(data: &[u8]) -> Said {
+    let Ok(text) = core::str::from_utf8(data) else { return Said::Refused };
+    let read = match Revocations::parse(text) {
+        Ok(read) => read,
+        Err(why) => return refused(&why),
+    };
+    assert_eq!(Revocations::parse(&read.render()).as_ref(), Ok(&read));
+    match AUTHORITY.revoke(&read.all(), read.number, None, NOW) {
+        Err(why) => refused(&why),
+        Ok(pem) => {
+            let list = RevocationList::read(pem.as_bytes(), AUTHORITY.ca()).expect("what was signed");
+            assert_eq!(list.revoked(), read.revoked.len(), "somebody is forgotten");
+            Said::Accepted
+        }
+    }
+}
+
+static AUTHORITY: LazyLock<Authority> =
+    LazyLock::new(|| Authority::make("fuzz", Lifetime::AUTHORITY, NOW, [3; 16]).expect("an authority").0);

@@ -30,7 +30,7 @@ const MAX_REVOKED: usize = 8 * 1024 * 1024;
 pub struct Folder<'f>(pub &'f Path);
 
 /// `revoked.json`
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Revocations {
     /// The number of the last list that was signed; 0 is none.
@@ -40,6 +40,26 @@ pub struct Revocations {
 }
 
 impl Revocations {
+    /// Reads the file's text; every serial number is hex as it is written here.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let read: Self = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let plain = |s: &str| {
+            (2..=40).contains(&s.len())
+                && s.len().is_multiple_of(2)
+                && s.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        };
+        match read.revoked.keys().find(|s| !plain(s) || s.starts_with("00")) {
+            Some(bad) => Err(format!("{bad:?} is no serial number")),
+            None => Ok(read),
+        }
+    }
+
+    /// The file's text.
+    pub fn render(&self) -> String {
+        // A map of texts to numbers is JSON whatever is in it.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
     /// As the authority signs them.
     pub fn all(&self) -> Vec<Revoked> {
         let one =
@@ -90,9 +110,9 @@ impl Folder<'_> {
             return Ok(Revocations::default());
         }
         let text = files::read_text(&path, MAX_REVOKED)?;
-        serde_json::from_str(&text).map_err(|e| {
+        Revocations::parse(&text).map_err(|why| {
             Fault::new(Own::PkiFile, format!("{} is not what `muster pki revoke` wrote", path.display()))
-                .why(e.to_string())
+                .why(why)
                 .fix("Restore it: without it a new list would forget who was revoked.")
         })
     }

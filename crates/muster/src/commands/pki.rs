@@ -323,9 +323,7 @@ pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) ->
         .revoke(&revocations.all(), revocations.number, ends, now)
         .map_err(|f| Fault::new(Own::PkiFile, "no list was signed").why(f.to_string()))?;
     // The number is spent before the list exists: two lists must never have one number.
-    let json = serde_json::to_vec_pretty(&revocations)
-        .map_err(|e| Fault::new(Own::Fault, "cannot write revoked.json").why(e.to_string()))?;
-    files::replace(&folder.path("revoked.json"), &json, 0o600)?;
+    files::replace(&folder.path("revoked.json"), revocations.render().as_bytes(), 0o600)?;
     let path = folder.path("operator-ca.crl");
     files::replace(&path, list.as_bytes(), 0o644)?;
     let signed = Signed {
