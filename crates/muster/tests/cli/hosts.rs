@@ -450,6 +450,8 @@ fn what_became_of_a_host_is_told_once() {
 
     let stranger = KeyPair::generate(b.p.path(), "stranger", "ed25519");
     b.inventory(&["h1"], "stranger");
+    let user = format!("user: {}", muster_ssh::testing::user());
+    b.p.write("inventory.yaml", b.p.read("inventory.yaml").replace(&user, "user: pool"));
     let print = stranger.fingerprint().to_string();
     let admin = format!("--admin-user a --admin-key {}", stranger.path.display());
     for line in [
@@ -457,6 +459,7 @@ fn what_became_of_a_host_is_told_once() {
         "host probe h1".to_owned(),
         "host floor show h1".to_owned(),
         format!("host floor set h1 --floor tiny=2 {admin}"),
+        format!("host doctor h1 {admin}"),
         format!("host unprovision h1 --plan {admin}"),
     ] {
         let ran = b.p.muster(&line);

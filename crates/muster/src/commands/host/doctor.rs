@@ -21,6 +21,7 @@ use muster_provision::doctor::siege::siege;
 use muster_provision::doctor::{self, Check, Evidence, Known, Subject, Verdict};
 use muster_ssh::{Client, Exec};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -208,7 +209,9 @@ impl Patient {
 
     async fn look(&self, reporter: &Reporter) -> Result<(Vec<Check>, Box<Evidence>), Fault> {
         let bad = |why: String| Fault::new(Own::HostAnswer, clean(&why));
-        let account = AccountName::new(&self.account).map_err(|e| bad(e.to_string()))?;
+        let account = AccountName::new(&self.account).map_err(|e| {
+            Fault::new(Own::ConfigValue, clean(&format!("`ssh: {{user: {}}}`: {e}", self.account)))
+        })?;
         reporter.stage("connecting");
         let address = self.our_address().await?;
         let subject = Subject { account: account.clone(), address, drop_in: self.drop_in.clone() };
@@ -295,6 +298,9 @@ fn show(all: &[Examined], printer: &mut Printer) -> Exit {
             rows.iter().for_each(|r| printer.data(r.host));
         } else {
             rows.iter().for_each(|r| people(r, printer));
+            let bad = all.iter().filter_map(|one| one.report.as_ref().err());
+            let codes: BTreeMap<_, _> = bad.map(|f| (f.code.word(), f.says_the_fix())).collect();
+            codes.into_iter().for_each(|(code, said)| printer.explain(code, said));
         }
     }
     Exit::of_many(all.iter().map(|one| exit_of(one).0))
