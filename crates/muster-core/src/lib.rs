@@ -4,6 +4,7 @@
 //! constructor or a total function over such values.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod exit;
 pub mod floors;
 pub mod machine;

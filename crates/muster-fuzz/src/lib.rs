@@ -15,6 +15,7 @@
     reason = "a panic is how a fuzz target reports"
 )]
 
+pub mod audit;
 pub mod cli;
 pub mod document;
 pub mod envelope;
@@ -66,6 +67,7 @@ targets! {
     address = peer::address;
     agent_answer = peer::agent_answer;
     allowed_signers = trust::allowed_signers;
+    audit_chain = audit::chain;
     certificate = ssh::certificate;
     client_certificate = tls::client_certificate;
     controller_key = provision::controller_key;
