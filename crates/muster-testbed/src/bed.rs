@@ -1,6 +1,7 @@
 //! A bed: some nodes on one bridge, made together and removed together.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -139,7 +140,9 @@ impl Testbed {
             }
         }
         for node in nodes.iter().filter(|n| n.laid.load(Ordering::Acquire)) {
-            fs::write(node.plan.root().join("etc/hosts"), &table)?;
+            let path = node.plan.root().join("etc/hosts");
+            fs::write(&path, &table)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o644))?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -86,6 +87,8 @@ impl Plan {
     pub(crate) fn lay(&self) -> Result<()> {
         for part in ["upper", "work", "root"] {
             fs::create_dir_all(self.dir.join(part))?;
+            // `upper` is the node's `/`, for all its users, whatever the umask of whoever runs this.
+            fs::set_permissions(self.dir.join(part), fs::Permissions::from_mode(0o755))?;
         }
         let root = self.root();
         let options = format!(

@@ -41,6 +41,7 @@ pub(crate) fn available() -> Result<(), String> {
 
 const SETUP: &str = r#"
 set -e
+umask 022
 mkdir -p "$T"; mount -t tmpfs -o mode=0755 sandbox "$T"
 mkdir "$T/etc"; cp -a /etc/. "$T/etc"; mount --bind "$T/etc" /etc
 for d in usr var opt root home; do

@@ -96,6 +96,7 @@ impl World {
         #[allow(unsafe_code, reason = "there is no safe call for it")]
         let r = unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS) };
         assert_eq!(r, 0, "unshare: {}", std::io::Error::last_os_error());
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         mount(&["--make-rprivate", "/"]);
         mount(&["-t", "tmpfs", "-o", "mode=755", "muster-test", "/mnt"]);
         for d in ["/mnt/up", "/mnt/work"] {
