@@ -17,7 +17,8 @@ use crate::cgroup;
 use crate::net;
 use crate::process::{DEADLINE, Output, call, run, wait_until};
 
-const BOOT_LIMIT: Duration = Duration::from_secs(60);
+/// It only ends a hang.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// What the bed and the handles share.
 #[derive(Debug)]
@@ -242,7 +243,8 @@ impl Node {
             if self.inner.leader()?.is_none() {
                 return Ok(None);
             }
-            let out = self.exec(&["systemctl", "is-system-running", "--wait"])?.stdout_text();
+            let argv = ["systemctl", "is-system-running", "--wait"];
+            let out = self.exec_with(&argv, b"", BOOT_LIMIT)?.stdout_text();
             Ok(matches!(out.trim(), "running" | "degraded").then(|| out.trim().to_owned()))
         })?;
         if state == "degraded" {

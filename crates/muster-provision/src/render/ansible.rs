@@ -122,6 +122,8 @@ const PROOF: &str = r#"
           - "'authorizedkeysfile /etc/muster/authorized_keys.d/%u' in muster_sshd.stdout_lines"
           - "'NOPASSWD: /usr/bin/muster-shim \"\"' in muster_sudo.stdout"
         fail_msg: sshd or sudo does not read its drop-in folder; use `muster host provision`, which mends that
+      # With --check nothing was asked.
+      when: not ansible_check_mode
 "#;
 
 const HANDLERS: &str = r#"
