@@ -38,6 +38,9 @@ pub enum Fault {
     /// A certificate and a key that do not belong together.
     #[error("the certificate and the key do not belong together")]
     OtherKey,
+    /// A signature that the certificate's key did not make.
+    #[error("whoever shows it does not hold its key")]
+    NotTheHolder,
     /// It would be valid for longer than what vouches for it.
     #[error("it would end at {0}, after its authority, which ends at {1}")]
     Outlives(UtcTime, UtcTime),

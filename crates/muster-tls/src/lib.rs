@@ -2,12 +2,14 @@
 //!
 //! - [`authority`] is what an operator holds: it issues certificates of clients and lists of revoked ones.
 //! - [`operator_ca`] is what a node holds of it: the one certificate by which it judges who calls.
+//! - [`evidence`] is what shows that a client holds its key, to another process than the one that ends TLS.
 //! - [`serving`] is a node's own certificate: signed by itself, told by its fingerprint.
 //!
 //! Time and random numbers are arguments. Nothing here opens a file or a connection.
 #![forbid(unsafe_code)]
 
 pub mod authority;
+pub mod evidence;
 mod fault;
 mod fingerprint;
 mod list;
@@ -17,6 +19,7 @@ pub mod serving;
 mod times;
 
 pub use authority::{Authority, Lifetime, Revoked};
+pub use evidence::Evidence;
 pub use fault::Fault;
 pub use fingerprint::Fingerprint;
 pub use list::RevocationList;
