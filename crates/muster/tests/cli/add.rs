@@ -96,12 +96,18 @@ fn host_add_pins_what_it_writes_and_overwrites_no_pin() {
         "json",
     ]);
     assert_eq!(good.code, 0, "{}", good.err);
+    // What comes next is a command that works: whoever named no administrator is told to.
+    let next = "next: muster host provision a --admin-user USER --profile PROFILE";
+    assert!(good.err.contains(next), "{}", good.err);
     let line = format!("[2001:db8::1]:2222 {public}");
     assert_eq!(
         run(&["b", "--address", "2001:db8::1", "--port", "2222", "--known-hosts-line", &line]).code,
         0
     );
-    assert_eq!(run(&["c", "--address", "host.example.net", "--host-ca", &other.public()]).code, 0);
+    let ran =
+        run(&["c", "--address", "host.example.net", "--host-ca", &other.public(), "--admin-user", "ops"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("next: muster host provision c --profile PROFILE"), "{}", ran.err);
     let pins = p.read(".local/state/muster/host-keys");
     assert!(pins.contains(&format!("a 192.0.2.1:22 {print}\n")), "{pins}");
     assert!(pins.contains("b [2001:db8::1]:2222 ssh-ed25519 "), "{pins}");

@@ -53,7 +53,8 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
             .into());
     }
     let (text, after) = inventory::with_host(file, settings.home.as_deref(), host)?;
-    let end = &after.host(host.name.as_str())?.ssh;
+    let new = after.host(host.name.as_str())?;
+    let (end, who) = (&new.ssh, if new.admin.user.is_none() { " --admin-user USER" } else { "" });
     let store = Store::at(settings.state.as_deref())?;
     crate::remote::login::trust(end, keys)?;
     if settings.plan {
@@ -93,7 +94,7 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
         }
     }
     printer.hint(&format!(
-        "next: muster host provision {} --profile PROFILE, where PROFILE is signed (muster script sign PROFILE)",
+        "next: muster host provision {}{who} --profile PROFILE, where PROFILE is signed (muster script sign PROFILE)",
         host.name
     ));
     Ok(Exit::Ok)
