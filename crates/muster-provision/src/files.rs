@@ -84,7 +84,7 @@ impl AdaptiveFile {
     }
 }
 
-const HEADER: &str = "# Written by `muster host provision`; changes here are put back by the next one.";
+const HEADER: &str = "# Written by `muster host provision`: change the inventory, not this. The next one puts it back, or refuses.";
 
 /// `authorized_keys.d/<account>`. `restrict` and `command=` say again what the sshd block says, so
 /// that neither file alone opens the login.

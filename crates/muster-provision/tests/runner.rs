@@ -44,7 +44,13 @@ fn options() -> Options {
 }
 
 fn provision(shell: &Shell<'_>, spec: &HostSpec) -> Result<Outcome, RunError> {
-    block_on(run::provision(shell, &POOL(shell.sandbox), spec, &options(), &mut run::silent))
+    provision_meant(shell, spec, &[])
+}
+
+/// The same with leave to lose limits.
+fn provision_meant(shell: &Shell<'_>, spec: &HostSpec, widen: &[Limit]) -> Result<Outcome, RunError> {
+    let options = Options { widen: widen.iter().copied().collect(), ..options() };
+    block_on(run::provision(shell, &POOL(shell.sandbox), spec, &options, &mut run::silent))
 }
 
 fn unprovision(shell: &Shell<'_>) -> Result<Vec<String>, RunError> {
@@ -209,7 +215,8 @@ fn inject(fault: Fault, at: impl IntoIterator<Item = u64>) {
     let mut ended = false;
     for n in at {
         let shell = Shell { fault: Some((n, fault)), ..Shell::direct(&s) };
-        match provision(&shell, &spec) {
+        // What lies in the place of the policy is no policy.
+        match provision_meant(&shell, &spec, &[Limit::Unreadable]) {
             Ok(Outcome::Changed { .. }) => {
                 // Either the run was over before call n, or call n was the commit: it was done, only its
                 // answer was wrong or lost.
@@ -351,7 +358,9 @@ fn what_was_there_comes_back_with_owner_mode_and_kind() {
 
     // Without the drop-in again: the bash shim is back at once.
     spec.drop_in = None;
-    let Outcome::Changed { .. } = provision(&shell, &spec).unwrap() else { panic!() };
+    assert!(matches!(provision(&shell, &spec).unwrap_err(), RunError::Widens(_)));
+    let back = provision_meant(&shell, &spec, &[Limit::DropIn]).unwrap();
+    let Outcome::Changed { .. } = back else { panic!() };
     assert_eq!(s.ok("tail -n 1 /opt/kpssh/kpssh-shim"), "# the bash shim\n");
     assert!(matches!(provision(&shell, &spec).unwrap(), Outcome::Unchanged { .. }));
 

@@ -127,8 +127,7 @@ fn login_keys(subject: &Subject, e: &Evidence) -> Finding {
     }
     let anywhere = lines.iter().filter(|(_, l)| !l.contains(",from=\"")).count();
     if anywhere > 0 {
-        let fix =
-            "give the controller's addresses with `--controller-key FILE;from=ADDRESSES` of host provision";
+        let fix = "give the controller's addresses: `from:` of its entry under `provision: {controllers: …}` in the inventory, then provision";
         return warn(format!("{} keys, {anywhere} of them from any address", lines.len()), fix);
     }
     pass(format!("{} keys, each restricted and bound to addresses", lines.len()))

@@ -193,7 +193,7 @@ fn keys(p: &Policy) -> Finding {
         Some(t) => pass(format!("phases are listed for {} keys", t.len())),
         None => warn(
             "every controller key may ask for every phase",
-            "provision with the phases of each key: `--controller-key 'FILE;phases=probe,join'`",
+            "list the phases of each key: `phases:` of its entry under `provision: {controllers: …}` in the inventory, then provision",
         ),
     }
 }

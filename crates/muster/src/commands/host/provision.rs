@@ -146,6 +146,11 @@ fn previewed(host: &str, preview: run::Preview, meant: &BTreeSet<Limit>) -> Resu
     let result = if steps.is_empty() { "unchanged" } else { "to do" };
     let total = preview.plan.steps().len();
     let mut detail = format!("{} of {total} steps to do", steps.len());
+    if preview.facts.open.is_some() {
+        detail.push_str(
+            "; an earlier provisioning did not end, and this is seen against what it left half done",
+        );
+    }
     let lost = change::not_meant(&preview.changes, meant);
     if !lost.is_empty() {
         detail.push_str(&format!("; refused unless it is meant: --widen {}", admin::limits(&lost)));

@@ -231,7 +231,7 @@ fn controller(settings: &Settings, text: &str, printer: &mut Printer) -> Outcome
     let exit = admin::conclude(rows, printer);
     if exit == Exit::Ok && !plan {
         printer.hint(
-            "name the new key under `identities:` in the inventory; the old one no longer opens these hosts",
+            "name the new key in the inventory, under `identities:` and where `controllers:` lists the old one; that one no longer opens these hosts",
         );
     }
     Ok(exit)
