@@ -318,13 +318,15 @@ mod tests {
 
     #[test]
     fn descendants_and_environment_are_found_both_ways() {
+        // Of this run alone: another may be going on beside.
+        let mark = format!("0123-test-{}", std::process::id());
         let mut c = Command::new("/bin/bash")
-            .args(["-c", "(sleep 30 & wait) & wait"])
-            .env("MUSTER_RUN_ID", "0123-test")
+            .args(["-c", "(sleep 90 & wait) & wait"])
+            .env("MUSTER_RUN_ID", &mark)
             .spawn()
             .unwrap();
         let root = i32::try_from(c.id()).unwrap();
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while descendants(root).len() < 2 && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -334,13 +336,13 @@ mod tests {
         slow.sort_unstable();
         assert_eq!(fast.len(), 2);
         assert_eq!(fast, slow);
-        let mut marked = with_environment("MUSTER_RUN_ID", "0123-test");
+        let mut marked = with_environment("MUSTER_RUN_ID", &mark);
         marked.sort_unstable();
         let mut all = fast.clone();
         all.push(root);
         all.sort_unstable();
         assert_eq!(marked, all);
-        assert!(with_environment("MUSTER_RUN_ID", "0123-tes").is_empty());
+        assert!(with_environment("MUSTER_RUN_ID", &mark[..mark.len() - 1]).is_empty());
         for p in all {
             let _ = rustix::process::kill_process(
                 rustix::process::Pid::from_raw(p).unwrap(),
