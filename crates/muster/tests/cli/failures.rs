@@ -87,6 +87,11 @@ const TABLE: &[Row] = &[
         3,
         "error[signed-missing]: empty holds nothing signed: it has no folder signed/. Sign it with `muster script sign empty`",
     ),
+    (
+        "host floor set a --floor tiny=0 -i good.yaml",
+        2,
+        "error[usage]: --floor \"tiny=0\" is not NAME=EPOCH. Write --floor tls-bootstrap=7: a profile and a whole number from 1.",
+    ),
     ("-i good.yaml host list", 2, "hint: -i stands after the command: muster host list … -i …"),
     (
         "host --admin-key k provision a",

@@ -236,7 +236,7 @@ pub fn profile_epoch(option: &str, text: &str) -> Result<(ProfileName, u32), Fau
     });
     parsed.ok_or_else(|| {
         Fault::new(Own::Usage, format!("{option} {:?} is not NAME=EPOCH", clean(text)))
-            .fix(format!("Write {option} tls-bootstrap=7."))
+            .fix(format!("Write {option} tls-bootstrap=7: a profile and a whole number from 1."))
     })
 }
 
