@@ -65,10 +65,10 @@ fn m3_s8_a_floor_is_lowered_by_root_alone_and_written_down_first() {
     );
 
     // Not while a run holds the host.
-    s.ok("(flock 5; sleep 20) 5>>/run/muster/shim/lock >/dev/null 2>&1 & sleep 0.3");
+    s.begin_run();
     let e = block_on(floors::set(&shell, &sbc, 1)).unwrap_err();
     assert!(matches!(&e, FloorError::Refused(why) if why.contains("a run is in progress")), "{e}");
-    s.ok("pkill -x sleep -n");
+    s.end_run();
 
     // Gone or malformed is never taken for empty; the repair names every profile.
     s.ok(&format!("echo >>{}", files::FLOORS));

@@ -333,7 +333,7 @@ fn besiege(s: &Sandbox, user: &'static str, key: &'static str) -> BTreeMap<&'sta
 /// A login that nothing pins.
 const OPEN_LOGIN: &str = "sed -i '1i PermitUserEnvironment yes' /etc/ssh/sshd_config; useradd -m -s /bin/bash open; install -d -o open -m 700 /home/open/keys; \
           install -o open -m 600 /home/admin/.ssh/authorized_keys /home/open/keys/; rm -f /home/open/.bashrc /home/open/.profile /home/open/.bash_logout; \
-          printf 'Match User open\\n    AuthorizedKeysFile keys/authorized_keys .ssh/authorized_keys\\n' >/etc/ssh/sshd_config.d/10-open.conf; kill -HUP $(cat /run/sshd.pid); sleep 1";
+          printf 'Match User open\\n    AuthorizedKeysFile keys/authorized_keys .ssh/authorized_keys\\n' >/etc/ssh/sshd_config.d/10-open.conf";
 
 #[test]
 fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
@@ -367,6 +367,7 @@ fn ve21_ve26_a_pinned_login_stands_and_an_open_one_falls() {
 
     // The same against a login that nothing pins: each attempt that can come through does.
     s.ok(OPEN_LOGIN);
+    s.reload_sshd();
     let seen = besiege(&s, "open", "admin");
     for id in [
         "attack-shell",
@@ -420,12 +421,14 @@ fn ve26_a_local_account_makes_no_attack_look_refused() {
         assert_eq!(seen[id].verdict, Verdict::Pass, "{:?}", seen[id]);
     }
     s.ok(OPEN_LOGIN);
+    s.reload_sshd();
     let seen = besiege(&s, "open", "admin");
     for id in planted.iter().chain(&bound) {
         assert_eq!(seen[id].verdict, Verdict::Fail, "{:?}", seen[id]);
     }
     // A refusal for another reason than a setting that forbids it says nothing.
-    s.ok("printf '    PermitListen 127.0.0.1:8080\\n' >>/etc/ssh/sshd_config.d/10-open.conf; kill -HUP $(cat /run/sshd.pid); sleep 1");
+    s.ok("printf '    PermitListen 127.0.0.1:8080\\n' >>/etc/ssh/sshd_config.d/10-open.conf");
+    s.reload_sshd();
     let seen = besiege(&s, "open", "admin");
     assert_eq!(
         seen["attack-remote-forward"].verdict,

@@ -447,7 +447,7 @@ fn the_playbook_provisions_for_real_and_unprovision_undoes_it() {
     };
     let out = run();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
-    s.ok("kill -HUP $(cat /run/sshd.pid); sleep 1");
+    s.reload_sshd();
     assert!(block_on(muster_provision::Prover::pool_login(&logins(&s))).is_ok());
     let again = run();
     assert!(

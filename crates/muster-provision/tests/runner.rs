@@ -390,7 +390,8 @@ fn an_sshd_that_does_not_read_the_folder_is_made_to() {
     muster_needs::require!(sandbox::available());
     let s = Sandbox::start();
     // A host-wide list shuts everybody else out; the login is let in for itself alone.
-    s.ok("sed -i '/^Include/d' /etc/ssh/sshd_config; printf 'AllowUsers admin\\nMatch User nobody\\n    PermitTTY no\\n' >>/etc/ssh/sshd_config; kill -HUP $(cat /run/sshd.pid)");
+    s.ok("sed -i '/^Include/d' /etc/ssh/sshd_config; printf 'AllowUsers admin\\nMatch User nobody\\n    PermitTTY no\\n' >>/etc/ssh/sshd_config");
+    s.reload_sshd();
     let before = s.snapshot();
     let shell = Shell::direct(&s);
     provision(&shell, &spec(&s)).unwrap();
@@ -424,15 +425,12 @@ fn unprovision_waits_for_no_run_and_ends_no_run() {
     let s = Sandbox::start();
     let shell = Shell::direct(&s);
     provision(&shell, &spec(&s)).unwrap();
-    s.ok("mkdir -p -m 700 /run/muster/shim; (flock 5; sleep 30) 5>/run/muster/shim/lock >/dev/null 2>&1 &");
+    s.begin_run();
     let strict = s.snapshot_strict();
     let e = unprovision(&shell).unwrap_err().to_string();
     assert!(e.contains("a run is in progress"), "{e}");
     assert_same(&strict, &s.snapshot_strict(), "refused");
-    s.ok("pkill -x sleep -n; true");
-    wait_for("the lock is free", Duration::from_secs(20), || {
-        s.sh("flock -n /run/muster/shim/lock true").status.success()
-    });
+    s.end_run();
     unprovision(&shell).unwrap();
     assert_eq!(s.sh("ls -d /run/muster /var/lib/muster /etc/muster 2>/dev/null").stdout, b"");
 }

@@ -142,6 +142,25 @@ impl Sandbox {
         String::from_utf8(out.stdout).unwrap()
     }
 
+    /// Makes sshd read its files again. It starts itself anew, and writes its number when it listens.
+    pub(crate) fn reload_sshd(&self) {
+        self.ok("p=$(cat /run/sshd.pid); rm /run/sshd.pid; kill -HUP $p; until [ -s /run/sshd.pid ]; do sleep 0.05; done");
+    }
+
+    /// Holds the lock of runs, as a run does.
+    pub(crate) fn begin_run(&self) {
+        self.ok("mkdir -p -m 755 /run/muster; mkdir -p -m 700 /run/muster/shim
+             (flock 5; exec sleep 777) 5>>/run/muster/shim/lock >/dev/null 2>&1 &
+             until pgrep -fx 'sleep 777' >/dev/null; do sleep 0.05; done");
+    }
+
+    /// Lets go of it. Not by TERM, which may be ignored since before the tests began.
+    pub(crate) fn end_run(&self) {
+        self.ok(
+            "pkill -KILL -fx 'sleep 777'; until flock -n /run/muster/shim/lock true; do sleep 0.05; done",
+        );
+    }
+
     /// Writes a file as the sandbox sees it.
     pub(crate) fn write(&self, path: &std::path::Path, bytes: &[u8]) {
         let out = self.enter(&["tee", &path.display().to_string()], bytes);

@@ -1,7 +1,7 @@
 //! The life of a run: one at a time, recorded, ended with everything it started.
 
 use crate::world::{
-    KPSSH, MUSTER, POLICY, RUN, World, collect, one, one_of, probe_two, two, until, until_some,
+    KPSSH, MUSTER, POLICY, RUN, World, collect, copy_program, one, one_of, probe_two, two, until, until_some,
     wait_for_output, wait_stopped, world,
 };
 use muster_signing::intent::OnDisconnect;
@@ -159,7 +159,7 @@ fn m10_a_reader_that_goes_away_ends_the_run() {
 /// A root-owned program called sshd, with something between it and the shim that keeps the pipes
 /// open, as sudo does when it logs what passes.
 fn behind_sshd(w: &World, input: &[u8]) -> (Child, i32) {
-    fs::copy("/bin/bash", "/mnt/sshd").unwrap();
+    copy_program("/bin/bash", "/mnt/sshd");
     fs::write("/mnt/input", input).unwrap();
     let between = format!(
         "echo between $$; cat /mnt/input | (exec -a muster-shim {}) 2>&1; echo code $?",

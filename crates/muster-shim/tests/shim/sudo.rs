@@ -1,6 +1,6 @@
 //! Stage 1: the pool account's process, and real sudo between it and root.
 
-use crate::world::{Out, POLICY, World, collect, keys, two, world};
+use crate::world::{Out, POLICY, World, collect, copy_program, keys, two, world};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ fn installed(w: &World) {
     let options = "lowerdir=/usr/bin,upperdir=/mnt/bin-up,workdir=/mnt/bin-work";
     let ok = Command::new("mount").args(["-t", "overlay", "-o", options, "overlay", "/usr/bin"]).status();
     assert!(ok.unwrap().success());
-    fs::copy(env!("CARGO_BIN_EXE_muster-shim"), "/usr/bin/muster-shim").unwrap();
+    copy_program(env!("CARGO_BIN_EXE_muster-shim"), "/usr/bin/muster-shim");
     fs::set_permissions("/usr/bin/muster-shim", fs::Permissions::from_mode(0o755)).unwrap();
 }
 

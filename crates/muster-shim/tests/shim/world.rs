@@ -89,6 +89,13 @@ pub(crate) fn mount(args: &[&str]) {
     assert!(out.status.success(), "mount {args:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// Copies a program by one: a file that this process had open for writing could not be run (ETXTBSY) while a child that
+/// another test has just forked has not yet let go of it.
+pub(crate) fn copy_program(from: &str, to: &str) {
+    let out = Command::new("cp").args(["--", from, to]).output().unwrap();
+    assert!(out.status.success(), "{from}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
 impl World {
     fn enter() -> Self {
         // SAFETY: a bare system call; it moves this thread alone, which shares nothing with others
