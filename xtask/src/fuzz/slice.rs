@@ -305,7 +305,10 @@ mod tests {
              echo \"artifact_prefix='x'; Test unit written to {0}/timeout-1\" >&2\nexit 70\n",
             job.artifacts().display()
         );
-        fs::write(bin.join("t"), script).expect("a script");
+        // By a program: what this process has had open for writing may not be run yet (ETXTBSY) when a test beside forks.
+        fs::write(bin.join("text"), script).expect("a script");
+        let copied = std::process::Command::new("cp").arg(bin.join("text")).arg(bin.join("t")).status();
+        assert!(copied.is_ok_and(|s| s.success()), "a copy");
         fs::set_permissions(bin.join("t"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .expect("a mode");
         (dir, job)

@@ -1,7 +1,8 @@
 //! How a script starts, what is written down about it, and what the state on disk may look like.
 
 use crate::world::{
-    KPSSH, MUSTER, POLICY, RUN, STATE, World, collect, event, keys, mount, one, probe_two, two, world,
+    KPSSH, MUSTER, POLICY, RUN, STATE, World, collect, copy_program, event, keys, mount, one, probe_two, two,
+    world,
 };
 use sha2::Digest as _;
 use std::fs;
@@ -547,7 +548,9 @@ fn one_probe_at_a_time_starts_tools() {
             "#!/bin/sh\necho >> /run/asked\nuntil [ -e /run/gate ]; do sleep 0.02; done\necho crio 1.2\n";
         // The folder is this test's own: what is under /usr/local is not touched.
         mount(&["-t", "tmpfs", "-o", "mode=755", "muster-test", "/usr/local/sbin"]);
-        w.put("/usr/local/sbin/crio", slow, 0o755);
+        w.put("/mnt/crio", slow, 0o755);
+        copy_program("/mnt/crio", "/usr/local/sbin/crio");
+        fs::set_permissions("/usr/local/sbin/crio", fs::Permissions::from_mode(0o755)).unwrap();
         let first = w.call(MUSTER).start(&probe_two());
         crate::world::until("the tool to be asked", || fs::metadata("/run/asked").is_ok());
         let second = asked(w);
