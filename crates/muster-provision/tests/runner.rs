@@ -281,14 +281,15 @@ fn a_host_that_is_left_alone_puts_itself_back() {
     for at in [9, 20] {
         let shell = Shell { fault: Some((at, Fault::Dead)), ..Shell::direct(&s) };
         let o = Options {
-            overall: Duration::from_secs(3),
-            confirm_within: Duration::from_secs(3),
+            // Longer than a busy machine takes to get to the fault: the host must not begin to put back before it.
+            overall: Duration::from_secs(20),
+            confirm_within: Duration::from_secs(20),
             ..Options::new(word())
         };
         let e = block_on(run::provision(&shell, &POOL(&s), &spec, &o, &mut run::silent)).unwrap_err();
         let RunError::Shell { aftermath, .. } = &e else { panic!("{at}: {e}") };
         assert!(matches!(aftermath, Aftermath::ByTimer(_)), "{at}: {e}");
-        wait_for("the host puts itself back", Duration::from_secs(90), || s.snapshot() == before);
+        wait_for("the host puts itself back", Duration::from_secs(120), || s.snapshot() == before);
         assert!(POOL(&s).sandbox.ssh("admin", "admin", "true", b"").status.success());
     }
 }
