@@ -60,7 +60,14 @@ async fn meet_for(
 /// Reads what comes until the other side hangs up.
 fn drain(stream: &mut TcpStream) {
     let mut sink = [0; 4096];
-    while matches!(stream.read(&mut sink), Ok(n) if n > 0) {}
+    loop {
+        match stream.read(&mut sink) {
+            Ok(n) if n > 0 => {}
+            // A read that has a limit is not begun again by itself when something interrupts it: signal(7).
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
 }
 
 fn packet(payload: &[u8]) -> Vec<u8> {

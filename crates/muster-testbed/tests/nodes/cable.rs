@@ -100,10 +100,14 @@ fn nothing_arrives_through_a_cut_cable_even_from_the_only_node() -> Result<()> {
     let hear = |limit: Duration| -> Result<Option<String>> {
         socket.set_read_timeout(Some(limit))?;
         let mut bytes = [0; 16];
-        match socket.recv(&mut bytes) {
-            Ok(n) => Ok(Some(String::from_utf8_lossy(&bytes[..n]).trim().to_owned())),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
-            Err(e) => Err(e.into()),
+        // A read that has a limit is not begun again by itself when something interrupts it: signal(7).
+        loop {
+            match socket.recv(&mut bytes) {
+                Ok(n) => return Ok(Some(String::from_utf8_lossy(&bytes[..n]).trim().to_owned())),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(e) => return Err(e.into()),
+            }
         }
     };
     say("before")?;
