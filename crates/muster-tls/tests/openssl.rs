@@ -201,7 +201,10 @@ fn the_authority_is_one_certificate_that_may_sign() {
     assert!(matches!(OperatorCa::from_pem(&bench.read("usage.pem"), now), Err(Fault::NoAuthority(_))));
     assert_eq!(OperatorCa::from_pem(&format!("{good}{key}"), now), Err(Fault::PrivateKey));
     assert_eq!(OperatorCa::from_pem(&key, now), Err(Fault::PrivateKey));
-    assert_eq!(OperatorCa::from_pem("-----BEGIN EC PRIVATE KEY-----\nbroken", now), Err(Fault::PrivateKey));
+    for hidden in ["\rx", " ", "x"] {
+        let glued = format!("{good}{hidden}-----BEGIN EC PRIVATE KEY-----\nbroken");
+        assert_eq!(OperatorCa::from_pem(&glued, now), Err(Fault::PrivateKey), "{hidden:?}");
+    }
     assert_eq!(OperatorCa::from_pem(&format!("{good}{good}"), now), Err(Fault::Count(2)));
     for bad in [
         "",
