@@ -167,7 +167,7 @@ fn wall(rows: &[Row], rival: Rival, width: usize) -> f64 {
     rows.iter().find(|r| r.rival == rival && r.width == width).map_or(f64::NAN, |r| median(&walls(r)))
 }
 
-fn met(yes: bool) -> &'static str {
+pub(super) fn met(yes: bool) -> &'static str {
     if yes { "met" } else { "NOT met" }
 }
 

@@ -14,6 +14,7 @@ use muster_signing::sign::{KeySigner, sign};
 use muster_testbed::{Node, Testbed, binaries};
 use sha2::{Digest, Sha256};
 
+use super::fleet::met;
 use super::report::Section;
 use super::{median, spread};
 use crate::run::root;
@@ -165,6 +166,16 @@ fn envelope_two(signer: &KeySigner, profile: &str, epoch: u32, script: &[u8]) ->
     Ok(v2::build(&parts)?)
 }
 
+/// Microseconds of the clock that a run may add.
+const BAR_ADDED: f64 = 2000.0;
+/// How many times less than the baseline it must add.
+const BAR_RATIO: f64 = 10.0;
+/// Bytes of the static binary, with musl and with glibc.
+const BAR_MUSL: u64 = 1_200_000;
+const BAR_GLIBC: u64 = 2_000_000;
+/// KiB resident.
+const BAR_MEMORY: u64 = 4096;
+
 /// Peak resident set of one verified run, in KiB; the input comes through a pipe, as from sshd.
 fn peak_memory(node: &Node, name: &str) -> Result<u64> {
     let shim = if name.ends_with('1') { "/opt/kpssh/kpssh-shim" } else { "/usr/bin/muster-shim" };
@@ -230,8 +241,25 @@ fn table(out: &str, size: u64, memory: [u64; 4]) -> Result<String> {
     writeln!(
         text,
         "\nBinary as it ships (static, {triple}): {size} bytes. Peak resident set of a run: {small1} KiB on envelope 1, {small2} KiB on\n\
-         envelope 2; with a script of 1 MiB {big1} KiB and {big2} KiB."
-    )
-    .context("formatting")?;
+         envelope 2; with a script of 1 MiB {big1} KiB and {big2} KiB.\n"
+    )?;
+    let ((wall, _), (base, _)) = (added(out, "ours1", "bare"), added(out, "base1", "bare"));
+    let most = if triple.ends_with("musl") { BAR_MUSL } else { BAR_GLIBC };
+    for (bar, good, seen) in [
+        ("at most 2 ms added on envelope 1", wall <= BAR_ADDED, format!("{:.2} ms", wall / 1000.0)),
+        (
+            "at least 10 x faster than the baseline on envelope 1",
+            base >= BAR_RATIO * wall,
+            format!("{:.1} x", base / wall),
+        ),
+        (&format!("a static binary of at most {most} bytes"), size <= most, size.to_string()),
+        (
+            "at most 4 MiB resident",
+            memory.iter().all(|kib| *kib <= BAR_MEMORY),
+            format!("{} KiB", memory.iter().max().unwrap_or(&0)),
+        ),
+    ] {
+        writeln!(text, "- Bar: {bar}: {} ({seen}).", met(good))?;
+    }
     Ok(text)
 }
