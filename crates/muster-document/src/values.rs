@@ -56,6 +56,12 @@ impl FromStr for Cidr {
         let form = "write ADDRESS/PREFIX, for instance 10.244.0.0/16";
         let (address, prefix) = text.split_once('/').ok_or(form)?;
         let address: IpAddr = address.parse().map_err(|_| form)?;
+        if let (IpAddr::V6(_), IpAddr::V4(v4)) = (address, address.to_canonical()) {
+            // No address of it would ever be seen: they count as the IPv4 addresses that they are.
+            return Err(format!(
+                "{address} is the IPv4 address {v4} in another dress; write an IPv4 network"
+            ));
+        }
         let (value, width) = bits(address);
         let plain = prefix.bytes().all(|b| b.is_ascii_digit()) && (prefix == "0" || !prefix.starts_with('0'));
         let prefix: u8 = prefix.parse().ok().filter(|p| plain && *p <= width).ok_or(form)?;
@@ -229,6 +235,9 @@ mod tests {
             "",
         ] {
             assert!(bad.parse::<Cidr>().is_err(), "{bad}");
+        }
+        for mapped in ["::ffff:10.0.0.0/104", "::ffff:0:0/96", "::ffff:1.2.3.4/128"] {
+            assert!(mapped.parse::<Cidr>().expect_err(mapped).contains("write an IPv4 network"));
         }
         assert!("10.244.3.1/16".parse::<Cidr>().expect_err("host bits").ends_with("write 10.244.0.0/16"));
         assert!("fd00::1/64".parse::<Cidr>().expect_err("host bits").ends_with("write fd00::/64"));

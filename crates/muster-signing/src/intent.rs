@@ -9,6 +9,7 @@ mod draft;
 mod grammar;
 
 use crate::UtcTime;
+pub use check::check_pattern;
 pub use draft::Draft;
 use muster_core::{HostName, Phase, PoolName, ProfileName};
 

@@ -26,6 +26,11 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     build(&format!(r"\A(?:{pattern})\z"))
 }
 
+/// Whether a parameter line may have this pattern; the error says why not.
+pub fn check_pattern(pattern: &str) -> Result<(), String> {
+    compile(pattern).map(drop)
+}
+
 impl Intent {
     /// Whether the SHA-256 of the received script (`None`: no script came) is the signed one (2).
     pub fn check_script(&self, sha256: Option<&[u8; 32]>) -> Result<(), Refusal> {

@@ -10,9 +10,8 @@ pub fn check(pattern: &str) -> Result<(), String> {
     if pattern.starts_with(' ') || pattern.ends_with(' ') {
         return Err("a pattern neither begins nor ends with a space".into());
     }
-    // Alone and wrapped: `a)|(b` compiles only when wrapped, and then matches more than it says.
-    Regex::new(pattern).map_err(|e| format!("the pattern does not compile: {e}"))?;
-    whole(pattern).map(|_| ())
+    // The host's own word: alone and wrapped, and within its bound for a compiled pattern.
+    muster_signing::intent::check_pattern(pattern)
 }
 
 fn whole(pattern: &str) -> Result<Regex, String> {
@@ -47,6 +46,14 @@ pub fn is_wide(pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_that_the_host_would_refuse_is_refused_here() {
+        assert!(check("[a-z]{1,64}").is_ok());
+        for (bad, why) in [("a)|(b", "does not compile"), ("[A-Za-z0-9_-]{1,6280}", "exceeded size limit")] {
+            assert!(check(bad).is_err_and(|e| e.contains(why)), "{bad}");
+        }
+    }
 
     #[test]
     fn m1_a_closed_pattern_is_a_list_of_texts() {
