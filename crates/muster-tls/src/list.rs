@@ -45,7 +45,7 @@ impl RevocationList {
         let next_update = list.next_update().map(from_x509).filter(|t| *t < NEVER);
         let serials = list.iter_revoked_certificates().count();
         let inner = OwnedCertRevocationList::from_der(&der).map_err(|_| malformed)?;
-        if inner_has_distribution_point(&list) {
+        if has_distribution_point(&list) {
             return Err(Fault::Malformed("revocation list of all clients: it names a distribution point"));
         }
         Ok(Self { inner: CertRevocationList::Owned(inner), number, next_update, serials })
@@ -76,7 +76,7 @@ impl RevocationList {
     }
 }
 
-fn inner_has_distribution_point(list: &x509_parser::revocation_list::CertificateRevocationList<'_>) -> bool {
+fn has_distribution_point(list: &x509_parser::revocation_list::CertificateRevocationList<'_>) -> bool {
     list.extensions()
         .iter()
         .any(|e| e.oid == x509_parser::oid_registry::OID_X509_EXT_ISSUER_DISTRIBUTION_POINT)

@@ -82,7 +82,7 @@ pub enum Command {
     /// Hosts reached over SSH: add, provision, check, run phases.
     #[command(subcommand)]
     Host(host::Host),
-    /// The operators' authority: who may call the nodes' API.
+    /// The operators' authority: who may call the nodes' API (no node of this build has it yet).
     #[command(subcommand)]
     Pki(pki::Pki),
     /// Explain an error code, or list them all.

@@ -111,7 +111,7 @@ pub struct Revoke {
     /// Revoke every certificate of a name, where it has several.
     #[arg(long)]
     pub all: bool,
-    /// The list ends after this: a node that gets no newer one by then lets nobody change anything. It does not end unless said.
+    /// The list ends after this; it does not end unless said.
     #[arg(long, value_name = "SPAN")]
     pub ends: Option<String>,
     /// Where the authority is.

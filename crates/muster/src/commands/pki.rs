@@ -9,7 +9,7 @@ use crate::printer::{Listing, Printer};
 use crate::signer::file::random;
 use crate::terminal::Passphrases;
 use muster_core::{Role, UtcTime};
-use muster_tls::{Authority, Client, Fingerprint, Lifetime};
+use muster_tls::{Authority, Client, Lifetime};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -187,13 +187,7 @@ pub fn issue(settings: &IssueSettings, now: UtcTime, printer: &mut Printer) -> O
     let clients = folder.path("clients");
     let pem = clients.join(format!("{}.pem", settings.name));
     let key = clients.join(format!("{}.key", settings.name));
-    exists(&[pem.clone(), key.clone()]).map_err(|faults| {
-        let moved = "Move the old pair away (`muster pki revoke` needs neither), or choose another name.";
-        let all = faults.into_vec().into_iter().map(|f| f.fix(moved)).collect();
-        Faults::check(all)
-            .err()
-            .unwrap_or_else(|| Fault::new(Own::Exists, "the pair is there already").into())
-    })?;
+    exists(&[pem.clone(), key.clone()])?;
     let authority = folder.authority(&settings.authority)?;
     let secret =
         chosen(settings.passphrase.as_ref(), &format!("Passphrase for the key of {}", settings.name))?;
@@ -211,7 +205,7 @@ pub fn issue(settings: &IssueSettings, now: UtcTime, printer: &mut Printer) -> O
         0o644,
     )?;
     pair(&key, locked.as_bytes(), &pem, issued.certificate.as_bytes())?;
-    let fingerprint = folder_fingerprint(&pem, &issued.certificate)?;
+    let fingerprint = muster_tls::authority::fingerprint(&issued.certificate).map_err(|f| bad(&pem, &f))?;
     let made = Made {
         name: settings.name.clone(),
         fingerprint: fingerprint.to_string(),
@@ -230,10 +224,6 @@ pub fn issue(settings: &IssueSettings, now: UtcTime, printer: &mut Printer) -> O
     printer.data(&format!("ends        {}", made.not_after));
     open_key_warning(settings.passphrase.is_none(), printer);
     Ok(Exit::Ok)
-}
-
-fn folder_fingerprint(path: &Path, pem: &str) -> Result<Fingerprint, Fault> {
-    muster_tls::authority::fingerprint(pem).map_err(|f| bad(path, &f))
 }
 
 fn state(client: &Client, revocations: &Revocations, now: UtcTime) -> &'static str {
