@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use crate::run::{cargo, root, run as spawn};
 use crate::setup;
 use slice::Job;
-use state::State;
+use state::{Record, State};
 
 /// The version whose options and paths this file knows.
 const CARGO_FUZZ: &str = "0.13.2";
@@ -33,12 +33,15 @@ const PATIENCE: u64 = 6;
 /// What the command line asks for.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Minutes of processor time for each target.
+    /// Minutes for each target, of processor time.
     #[arg(long, default_value_t = 1)]
     minutes: u32,
     /// Targets that run at a time.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     jobs: u32,
+    /// Minutes are minutes by the clock.
+    #[arg(long)]
+    clock: bool,
     /// Goes on from what earlier runs on the same sources have had.
     #[arg(long)]
     resume: bool,
@@ -148,20 +151,21 @@ fn fuzz(target: &str, max_len: u64, options: &Options, state: &Mutex<State>) -> 
     let wanted = f64::from(options.minutes) * 60.0;
     let patience = u64::from(options.minutes) * 60 * PATIENCE;
     let begun = Instant::now();
+    let time = |had: &Record| if options.clock { had.clock_seconds } else { had.cpu_seconds };
     let mut had = held(state).of(target);
-    while had.finding.is_none() && had.cpu_seconds < wanted {
+    while had.finding.is_none() && time(&had) < wanted {
         if begun.elapsed().as_secs() >= patience {
             bail!(
                 "{:.1} of {} minutes: the machine is too busy; go on with --resume",
-                had.cpu_seconds / 60.0,
+                time(&had) / 60.0,
                 options.minutes
             );
         }
-        let outcome = job.run(slice_seconds(wanted - had.cpu_seconds))?;
+        let outcome = job.run(slice_seconds(wanted - time(&had)))?;
         had = held(state).add(target, &outcome)?;
         println!(
             "{target}: {:.1} of {} min, {} executions, {} edges",
-            had.cpu_seconds / 60.0,
+            time(&had) / 60.0,
             options.minutes,
             had.executions,
             had.edges

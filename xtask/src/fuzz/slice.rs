@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -37,6 +38,7 @@ pub(super) struct Job {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     pub(super) cpu_seconds: f64,
+    pub(super) clock_seconds: f64,
     pub(super) runs: u64,
     pub(super) edges: u64,
     pub(super) peak_rss_mb: u64,
@@ -95,9 +97,11 @@ impl Job {
             command.arg(format!("-dict={}", dict.display()));
         }
         command.arg(self.found()).arg(self.kept()).stderr(File::create(&log)?);
+        let begun = Instant::now();
         let (status, cpu_seconds) = metered(&mut command)?;
+        let clock_seconds = begun.elapsed().as_secs_f64();
         let mut outcome = read_log(&String::from_utf8_lossy(&fs::read(&log)?));
-        outcome.cpu_seconds = cpu_seconds;
+        (outcome.cpu_seconds, outcome.clock_seconds) = (cpu_seconds, clock_seconds);
         if !status.success() && outcome.crash.is_none() {
             outcome.crash = Some(status.to_string());
         }
@@ -224,6 +228,7 @@ fn read_log(log: &str) -> Outcome {
     };
     Outcome {
         cpu_seconds: 0.0,
+        clock_seconds: 0.0,
         runs: stat("number_of_executed_units"),
         edges: edges.unwrap_or(0),
         peak_rss_mb: stat("peak_rss_mb"),

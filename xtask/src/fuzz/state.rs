@@ -22,6 +22,9 @@ pub(super) struct Record {
     pub(super) source: String,
     pub(super) slices: u64,
     pub(super) cpu_seconds: f64,
+    /// By the clock, waiting for a processor included.
+    #[serde(default)]
+    pub(super) clock_seconds: f64,
     pub(super) executions: u64,
     pub(super) edges: u64,
     pub(super) peak_rss_mb: u64,
@@ -35,6 +38,7 @@ impl Record {
     fn add(&mut self, slice: &Outcome) {
         self.slices += 1;
         self.cpu_seconds += slice.cpu_seconds;
+        self.clock_seconds += slice.clock_seconds;
         self.executions += slice.runs;
         self.edges = self.edges.max(slice.edges);
         self.peak_rss_mb = self.peak_rss_mb.max(slice.peak_rss_mb);
@@ -130,11 +134,22 @@ fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
 
 /// A table that can go into docs/fuzzing.md as it is.
 pub(super) fn table(records: &BTreeMap<String, Record>) -> String {
-    let head = ["target", "CPU min", "executions", "exec/s", "edges", "peak RSS MB", "slowest s", "finding"];
+    let head = [
+        "target",
+        "CPU min",
+        "clock min",
+        "executions",
+        "exec/s",
+        "edges",
+        "peak RSS MB",
+        "slowest s",
+        "finding",
+    ];
     let rows = records.iter().map(|(target, r)| {
         [
             format!("`{target}`"),
             format!("{:.1}", r.cpu_seconds / 60.0),
+            format!("{:.1}", r.clock_seconds / 60.0),
             r.executions.to_string(),
             if r.cpu_seconds > 0.0 {
                 format!("{:.0}", r.executions as f64 / r.cpu_seconds)
@@ -160,7 +175,15 @@ mod tests {
     use super::*;
 
     fn slice(cpu_seconds: f64, edges: u64) -> Outcome {
-        Outcome { cpu_seconds, runs: 10, edges, peak_rss_mb: edges, slowest: 0, crash: None }
+        Outcome {
+            cpu_seconds,
+            clock_seconds: 2.0 * cpu_seconds,
+            runs: 10,
+            edges,
+            peak_rss_mb: edges,
+            slowest: 0,
+            crash: None,
+        }
     }
 
     #[test]
@@ -175,7 +198,10 @@ mod tests {
         drop(state);
         let mut state = open("a");
         let sum = state.of("t");
-        assert_eq!((sum.slices, sum.cpu_seconds, sum.executions, sum.edges), (2, 4.0, 20, 7));
+        assert_eq!(
+            (sum.slices, sum.cpu_seconds, sum.clock_seconds, sum.executions, sum.edges),
+            (2, 4.0, 8.0, 20, 7)
+        );
         state.forget("t");
         assert_eq!(state.of("t").slices, 0);
     }
@@ -238,7 +264,7 @@ mod tests {
         record.add(&slice(90.0, 7));
         let table = table(&BTreeMap::from([("t".to_owned(), record), ("u".to_owned(), Record::default())]));
         assert!(
-            table.contains("| `t` | 1.5 | 10 | 0 | 7 | 7 | 0 | none |\n| `u` | 0.0 | 0 | - |"),
+            table.contains("| `t` | 1.5 | 3.0 | 10 | 0 | 7 | 7 | 0 | none |\n| `u` | 0.0 | 0.0 | 0 | - |"),
             "{table}"
         );
         assert_eq!(table.lines().count(), 4);
