@@ -20,7 +20,7 @@ pub mod variable;
 pub use exit::ShimExit;
 pub use machine::Machine;
 pub use name::{BadName, HostName, PoolName, ProfileName};
-pub use operation::Operation;
+pub use operation::{Danger, Operation};
 pub use phase::Phase;
 pub use reason::Reason;
 pub use role::Role;

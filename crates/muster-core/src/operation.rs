@@ -154,6 +154,7 @@ operations! {
     SshKeys = "ssh-keys", Readonly, Reads, AT_ONCE, Always, Spooled, "list the SSH keys that were let in";
     EtcdState = "etcd-state", Readonly, Reads, AT_ONCE, Member, Spooled, "show this member of etcd and the members that it sees";
     AuditRead = "audit-read", Readonly, Reads, FOLLOW, Always, Spooled, "read the audit record and its newest hash";
+    ProofNonce = "proof-nonce", Readonly, Reads, AT_ONCE, Always, Spooled, "hand out a number that a signed request must name";
     ServiceRestart = "service-restart", Operator, Changes, AT_ONCE, NotLeaving, First, "restart a service that may be restarted";
     UpgradeStage = "upgrade-stage", Operator, Changes, PULL, NotLeaving, First, "pull an image that the signing policy accepts, for the next boot";
     Cordon = "cordon", Operator, Changes, AT_ONCE, Member, First, "keep new pods off the node";

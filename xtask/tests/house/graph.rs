@@ -18,6 +18,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-document", &[]),
     ("muster-pairing", &[]),
     ("muster-tls", &["muster-core"]),
+    ("muster-api", &["muster-core"]),
+    (
+        "musterd",
+        &["muster-api", "muster-core", "muster-document", "muster-pairing", "muster-sys", "muster-tls"],
+    ),
     ("muster-provision", &["muster-core", "muster-signing", "muster-sys"]),
     ("muster-shim", &["muster-core", "muster-signing", "muster-sys"]),
     (

@@ -22,7 +22,17 @@ fn each_role_has_its_operations() {
     };
     assert_eq!(
         least(Role::Readonly),
-        ["health", "node-state", "services", "logs", "ssh-keys", "etcd-state", "audit-read", "crl-upload"]
+        [
+            "health",
+            "node-state",
+            "services",
+            "logs",
+            "ssh-keys",
+            "etcd-state",
+            "audit-read",
+            "proof-nonce",
+            "crl-upload"
+        ]
     );
     assert_eq!(least(Role::Operator), ["service-restart", "upgrade-stage", "cordon", "uncordon", "drain"]);
     assert_eq!(

@@ -1,0 +1,1 @@
+//! The core: root, no network, decides.

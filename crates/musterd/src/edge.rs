@@ -1,0 +1,1 @@
+//! The edge: TLS and HTTP, no privilege, decides nothing.

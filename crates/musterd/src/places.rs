@@ -1,0 +1,59 @@
+//! Where everything is.
+
+use std::path::{Path, PathBuf};
+
+/// Paths and programs, all below one folder that is `/` on a node.
+#[derive(Clone, Debug)]
+pub struct Places {
+    root: PathBuf,
+}
+
+impl Places {
+    /// The node itself.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::below("/")
+    }
+
+    /// A folder that stands for `/`: for tests.
+    pub fn below(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// An absolute path of the node, here.
+    #[must_use]
+    pub fn at(&self, absolute: &str) -> PathBuf {
+        self.root.join(absolute.trim_start_matches('/'))
+    }
+
+    /// The folder that stands for `/`.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+/// What outlives a boot; root only, but its parts for others say so.
+pub const STATE: &str = "/var/lib/muster";
+/// Ownership: `operator-ca.pem` (its presence is "claimed"), `server.key`, `server.crt`, `claim.json`, the revocation list.
+pub const API: &str = "/var/lib/muster/api";
+/// The audit chain.
+pub const AUDIT: &str = "/var/lib/muster/audit";
+/// Written last by a bootstrap that worked.
+pub const BOOTSTRAPPED: &str = "/var/lib/muster/bootstrapped";
+/// What the bootstrap made of the node.
+pub const NODE: &str = "/var/lib/muster/node.json";
+/// What does not outlive a boot; must be a tmpfs.
+pub const VOLATILE: &str = "/run/muster";
+/// Pairing code and count.
+pub const ENROLMENT: &str = "/run/muster/enrolment.json";
+/// Somebody said what the node shall be, in this boot.
+pub const DESCRIBED: &str = "/run/muster/described";
+/// Where the edge and nobody else reaches the core; 0660 root:muster-edge in a folder 0750.
+pub const EDGE_SOCKET: &str = "/run/muster/edge/core.sock";
+/// Where root on the machine reaches the core; 0600.
+pub const CONTROL_SOCKET: &str = "/run/muster/control.sock";
+/// The machine's own document.
+pub const DOCUMENT: &str = muster_document::sources::Source::FILE;
+/// Reached when the node has an owner and knows what to be.
+pub const CLAIMED_TARGET: &str = "muster-claimed.target";
