@@ -1,1 +1,3 @@
 //! The core: root, no network, decides.
+
+pub mod owner;

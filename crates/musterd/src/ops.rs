@@ -8,6 +8,7 @@ use std::io::Write;
 use muster_api::Fault;
 use muster_core::Role;
 
+use crate::core::owner::Owner;
 use crate::places::Places;
 use crate::wire::Ask;
 
@@ -26,6 +27,8 @@ pub struct Caller {
 pub struct Request<'r> {
     /// Where everything is.
     pub places: &'r Places,
+    /// Who owns the node.
+    pub owner: &'r Owner,
     /// By whom.
     pub caller: &'r Caller,
     /// For what.

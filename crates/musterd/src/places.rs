@@ -43,12 +43,16 @@ pub const AUDIT: &str = "/var/lib/muster/audit";
 pub const BOOTSTRAPPED: &str = "/var/lib/muster/bootstrapped";
 /// What the bootstrap made of the node.
 pub const NODE: &str = "/var/lib/muster/node.json";
+/// The phase of a reset that has begun; as long as it is there the node is being taken apart.
+pub const RESET: &str = "/var/lib/muster/reset.json";
 /// What does not outlive a boot; must be a tmpfs.
 pub const VOLATILE: &str = "/run/muster";
 /// Pairing code and count.
 pub const ENROLMENT: &str = "/run/muster/enrolment.json";
 /// Somebody said what the node shall be, in this boot.
 pub const DESCRIBED: &str = "/run/muster/described";
+/// A bootstrap runs, in this boot.
+pub const BUILDING: &str = "/run/muster/building";
 /// Where the edge and nobody else reaches the core; 0660 root:muster-edge in a folder 0750.
 pub const EDGE_SOCKET: &str = "/run/muster/edge/core.sock";
 /// Where root on the machine reaches the core; 0600.
