@@ -7,8 +7,14 @@
 //! Sources: RFC 9110 (methods, codes), RFC 8259 (JSON).
 #![forbid(unsafe_code)]
 
+pub mod access;
 mod fault;
+pub mod lifecycle;
+pub mod logs;
+pub mod node;
 mod routes;
+pub mod services;
+pub mod upgrade;
 
 pub use fault::{Fault, Kind};
 pub use routes::{Answer, Found, MAX_SMALL, Method, ROUTES, Route, find};

@@ -3,6 +3,15 @@
 //! When an operation is called here, the caller is known, its role suffices, the state of the node allows it, and its audit
 //! record is as durable as its row wants. What is left is the work, and what only the work can find out.
 
+mod access;
+mod lifecycle;
+mod logs;
+pub mod reset;
+mod services;
+mod state;
+mod upgrade;
+mod works;
+
 use std::io::Write;
 
 use muster_api::Fault;
@@ -11,6 +20,7 @@ use muster_core::Role;
 use crate::core::owner::Owner;
 use crate::places::Places;
 use crate::wire::Ask;
+pub use works::Works;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -29,6 +39,8 @@ pub struct Request<'r> {
     pub places: &'r Places,
     /// Who owns the node.
     pub owner: &'r Owner,
+    /// What is going on between the calls: one for the whole core.
+    pub works: &'r Works,
     /// By whom.
     pub caller: &'r Caller,
     /// For what.
@@ -95,13 +107,59 @@ impl Done {
 /// What the client is told.
 pub fn perform(request: &Request<'_>) -> Result<Done, Fault> {
     match request.ask {
-        Ask::Health => Done::json(&serde_json::json!({
-            "status": "ok",
-            "role": request.caller.role.organisation(),
-        })),
-        other => Err(Fault::failed(
-            "not-built",
-            format!("this build cannot do `{}` yet", other.operation().row().name),
-        )),
+        Ask::Health => Done::json(&muster_api::node::Health {
+            status: "ok".to_owned(),
+            role: request.caller.role.organisation().to_owned(),
+        }),
+        Ask::NodeState => state::read(request),
+        Ask::Services => services::list(request),
+        Ask::ServiceRestart { unit } => services::restart(request, unit),
+        Ask::Logs { unit, lines, since, follow } => {
+            logs::open(request, unit.as_deref(), *lines, *since, *follow)
+        }
+        Ask::SshKeys => access::list(request),
+        Ask::SshKeyAdd => access::add(request),
+        Ask::SshKeyRemove { fingerprint } => access::remove(request, fingerprint),
+        Ask::UpgradeStage => upgrade::stage(request),
+        Ask::UpgradeApply => upgrade::apply(request),
+        Ask::UpgradeRollback => upgrade::rollback(request),
+        Ask::Reboot => lifecycle::reboot(request),
+        Ask::Shutdown => lifecycle::shutdown(request),
+        Ask::Reset => reset::begin(request),
+        Ask::EtcdState
+        | Ask::Cordon
+        | Ask::Uncordon
+        | Ask::Drain
+        | Ask::Kubeconfig { .. }
+        | Ask::JoinToken { .. } => Err(not_in_a_cluster()),
+        Ask::ConfigApply | Ask::CaRotate | Ask::CrlUpload | Ask::AuditRead { .. } | Ask::ProofNonce => {
+            Err(not_built(request))
+        }
     }
+}
+
+/// The node takes part in no cluster, or in none that this build can steer.
+fn not_in_a_cluster() -> Fault {
+    let why = muster_core::operation::Forbidden::NotAMember;
+    Fault::state(why.reason(), "this node is in no cluster that it could act on").fix(why.fix())
+}
+
+fn not_built(request: &Request<'_>) -> Fault {
+    let name = request.ask.operation().row().name;
+    Fault::failed("not-built", format!("this build cannot do `{name}`"))
+}
+
+/// The body of a request as JSON. The words of serde may quote what was sent, so only kind and place are told.
+fn body<T: serde::de::DeserializeOwned>(request: &Request<'_>) -> Result<T, Fault> {
+    serde_json::from_slice(request.body).map_err(|e| {
+        Fault::bad(
+            "body",
+            format!(
+                "the body is not the JSON that belongs here: {:?} at line {}, column {}",
+                e.classify(),
+                e.line(),
+                e.column()
+            ),
+        )
+    })
 }
