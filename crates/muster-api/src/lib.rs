@@ -12,11 +12,13 @@ mod fault;
 pub mod lifecycle;
 pub mod logs;
 pub mod node;
+mod proof;
 mod routes;
 pub mod services;
 pub mod upgrade;
 
 pub use fault::{Fault, Kind};
+pub use proof::{Nonce, ProofHeader, proof_text};
 pub use routes::{Answer, Found, MAX_SMALL, Method, ROUTES, Route, find};
 
 /// The one route of a node that nobody has claimed.

@@ -117,6 +117,12 @@ impl Root {
         Self::open(Path::new("/"), [0, uid])
     }
 
+    /// A folder that stands for `/`, named by whoever runs this process, who is trusted below it beside root. What is above the
+    /// folder is not judged: it was named, not found.
+    pub fn below(dir: &Path) -> Result<Self, SysError> {
+        Self::open(dir, [0, rustix::process::geteuid().as_raw()])
+    }
+
     /// A folder that stands for `/`, with `uid` in the place of root.
     #[cfg(any(test, feature = "testing"))]
     pub fn at(dir: &Path, uid: u32) -> Result<Self, SysError> {

@@ -24,6 +24,7 @@ mod limits;
 pub mod lock;
 pub mod memfd;
 pub mod procfs;
+pub mod service;
 pub mod signals;
 pub mod sshd;
 pub mod state;

@@ -169,6 +169,45 @@ impl StateDir {
         })
     }
 
+    /// Opens a file that grows, for reading and for writing at its end, made private where it is not there. Whoever made it makes its
+    /// name durable with [`StateDir::sync`].
+    pub fn open_growing(&self, name: &str) -> Result<std::fs::File, SysError> {
+        self.open_log(name).map(|(fd, _, _)| std::fs::File::from(fd))
+    }
+
+    /// Opens a file of the folder for reading: a regular one, and no link.
+    pub fn open_file(&self, name: &str) -> Result<std::fs::File, SysError> {
+        let shown = self.path.join(name);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.dir, name, flags, Mode::empty())
+            .map_err(|e| SysError::at("open", &shown, e))?;
+        let st = rustix::fs::fstat(&fd).map_err(|e| SysError::at("look at", &shown, e))?;
+        if FileType::from_raw_mode(st.st_mode) != FileType::RegularFile {
+            return Err(SysError::at("read what is not a regular file:", &shown, Errno::INVAL));
+        }
+        Ok(std::fs::File::from(fd))
+    }
+
+    /// The names in the folder, in no order.
+    pub fn names(&self) -> Result<Vec<String>, SysError> {
+        let err = |e: Errno| SysError::at("list", &self.path, e);
+        let mut out = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.dir).map_err(err)? {
+            let entry = entry.map_err(err)?;
+            // What is not UTF-8 is no name of ours.
+            if let Ok(name) = entry.file_name().to_str() {
+                out.push(name.to_owned());
+            }
+        }
+        Ok(out)
+    }
+
+    /// Takes a file out of the way under another name of the folder.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), SysError> {
+        rustix::fs::renameat(&self.dir, from, &self.dir, to)
+            .map_err(|e| SysError::at("rename", self.path.join(from), e))
+    }
+
     fn open_log(&self, name: &str) -> Result<(OwnedFd, u64, bool), SysError> {
         let shown = self.path.join(name);
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -190,9 +229,22 @@ impl StateDir {
         Ok((fd, u64::try_from(st.st_size).unwrap_or(0), made))
     }
 
-    /// fsync of the folder.
-    fn sync(&self) -> Result<(), SysError> {
+    /// fsync of the folder: names that were made, changed or removed stay so.
+    pub fn sync(&self) -> Result<(), SysError> {
         rustix::fs::fsync(&self.dir).map_err(|e| SysError::at("fsync", &self.path, e))
+    }
+}
+
+/// Keeps room on the disk for a file up to `to` bytes, beyond its end, which stays where it is (fallocate(2),
+/// `FALLOC_FL_KEEP_SIZE`). `false` where the file system cannot.
+///
+/// # Errors
+/// There is no room, or the disk failed.
+pub fn keep_room(file: &std::fs::File, to: u64) -> Result<bool, SysError> {
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, to) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(e) => Err(SysError::new("keep room on the disk", e)),
     }
 }
 

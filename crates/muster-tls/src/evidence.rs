@@ -53,6 +53,19 @@ fn is_of_a_handshake(message: &[u8]) -> bool {
     hash.is_some_and(|h| matches!(h.len(), 32 | 48))
 }
 
+/// Whether the key of a certificate (DER) made a signature, by one of the schemes of TLS 1.3. Who the certificate is, is not asked here.
+///
+/// # Errors
+/// [`Fault::Malformed`], or [`Fault::NotTheHolder`] where it did not.
+pub fn verify_signed(certificate: &[u8], message: &[u8], scheme: u16, signature: &[u8]) -> Result<(), Fault> {
+    let algorithm = algorithm(scheme).ok_or(Fault::Malformed("signature scheme of TLS 1.3"))?;
+    let der = CertificateDer::from(certificate);
+    EndEntityCert::try_from(&der)
+        .map_err(|_| Fault::Malformed("client certificate"))?
+        .verify_signature(algorithm, message, signature)
+        .map_err(|_| Fault::NotTheHolder)
+}
+
 impl OperatorCa {
     /// Judges a client by its evidence: the certificate as [`OperatorCa::verify_client`] does, and the signature by its key.
     pub fn verify_evidence(
@@ -64,14 +77,8 @@ impl OperatorCa {
         if !is_of_a_handshake(evidence.message) {
             return Err(Fault::Malformed("text that a client signs in a handshake"));
         }
-        let algorithm = algorithm(evidence.scheme).ok_or(Fault::Malformed("signature scheme of TLS 1.3"))?;
         let client = self.verify_client(evidence.certificate, list, now)?;
-        let der = CertificateDer::from(evidence.certificate);
-        EndEntityCert::try_from(&der)
-            .and_then(|certificate| {
-                certificate.verify_signature(algorithm, evidence.message, evidence.signature)
-            })
-            .map_err(|_| Fault::NotTheHolder)?;
+        verify_signed(evidence.certificate, evidence.message, evidence.scheme, evidence.signature)?;
         Ok(client)
     }
 }
