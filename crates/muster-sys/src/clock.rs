@@ -15,6 +15,12 @@ pub fn since_boot() -> Duration {
     Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 
+/// `CLOCK_MONOTONIC`: what systemd's monotonic timestamps count in.
+pub fn monotonic() -> Duration {
+    let t = clock_gettime(ClockId::Monotonic);
+    Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
 /// The kernel's id of this boot, 36 characters (`/proc/sys/kernel/random/boot_id`, random(4)).
 pub fn boot_id() -> Result<String, SysError> {
     let path = "/proc/sys/kernel/random/boot_id";

@@ -6,6 +6,10 @@
 //! reach here, since this process may have other children and is no subreaper. Tools that we
 //! call do not do that; scripts are run through [`crate::tree`] instead.
 
+mod running;
+
+pub use running::{Errors, Got, Running, Tied};
+
 use crate::SysError;
 use crate::child::{self, Child, Exit, Spec, Stream};
 use crate::clock::since_boot;

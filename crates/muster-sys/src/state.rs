@@ -5,7 +5,7 @@
 //! before leaves the old one. Callers that may run at the same time hold a [`crate::lock::Lock`].
 
 use crate::SysError;
-use crate::file::{self, PRIVATE, Root, Unsafe};
+use crate::file::{self, NOT_WRITABLE_BY_OTHERS, PRIVATE, Root, Unsafe};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -22,33 +22,79 @@ pub enum Durability {
     Volatile,
 }
 
-/// An open folder that nobody but its owner may enter.
+/// An open folder that nobody but its owner may enter; or, where it says so, one whose files others may read by name.
 #[derive(Debug)]
 pub struct StateDir {
     root: Root,
     dir: OwnedFd,
     path: PathBuf,
+    sight: Sight,
+}
+
+/// Who may look into a folder of state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// Its owner: folder 0700, files 0600.
+    Owner,
+    /// Everybody who knows a name, and nobody may list: folder 0711, files 0644.
+    ByName,
+}
+
+impl Sight {
+    const fn forbidden(self) -> u32 {
+        match self {
+            Self::Owner => PRIVATE,
+            Self::ByName => NOT_WRITABLE_BY_OTHERS,
+        }
+    }
+
+    const fn folder(self) -> u32 {
+        match self {
+            Self::Owner => 0o700,
+            Self::ByName => 0o711,
+        }
+    }
+
+    const fn file(self) -> Mode {
+        match self {
+            Self::Owner => Mode::from_raw_mode(0o600),
+            Self::ByName => Mode::from_raw_mode(0o644),
+        }
+    }
 }
 
 impl StateDir {
     /// Opens a folder that must be there, with every parent judged as [`Root`] does it.
     pub fn open(root: Root, path: &Path) -> Result<Self, Unsafe> {
-        let dir = root.open_dir(path, PRIVATE)?;
-        Ok(Self { root, dir, path: path.to_owned() })
+        Self::open_for(root, path, Sight::Owner)
+    }
+
+    fn open_for(root: Root, path: &Path, sight: Sight) -> Result<Self, Unsafe> {
+        let dir = root.open_dir(path, sight.forbidden())?;
+        Ok(Self { root, dir, path: path.to_owned(), sight })
     }
 
     /// [`StateDir::open`], making the folder (0700) and its direct parent (0755) when missing.
     pub fn open_or_make(root: Root, path: &Path) -> Result<Self, Unsafe> {
-        match root.open_dir(path, PRIVATE) {
+        Self::open_or_make_for(root, path, Sight::Owner)
+    }
+
+    /// [`StateDir::open_or_make`] for a folder (0711) of files (0644) that others may read by name, and only its owner changes.
+    pub fn open_or_make_by_name(root: Root, path: &Path) -> Result<Self, Unsafe> {
+        Self::open_or_make_for(root, path, Sight::ByName)
+    }
+
+    fn open_or_make_for(root: Root, path: &Path, sight: Sight) -> Result<Self, Unsafe> {
+        match root.open_dir(path, sight.forbidden()) {
             Err(e) if e.is_missing() => {}
             Err(e) => return Err(e),
-            Ok(dir) => return Ok(Self { root, dir, path: path.to_owned() }),
+            Ok(dir) => return Ok(Self { root, dir, path: path.to_owned(), sight }),
         }
         if let Some(parent) = path.parent().filter(|p| p.parent().is_some()) {
             make_dir(&root, parent, 0o755)?;
         }
-        make_dir(&root, path, 0o700)?;
-        Self::open(root, path)
+        make_dir(&root, path, sight.folder())?;
+        Self::open_for(root, path, sight)
     }
 
     /// Where it is.
@@ -64,9 +110,9 @@ impl StateDir {
         &self.root
     }
 
-    /// Reads a file of at most `max` bytes that must be private too.
+    /// Reads a file of at most `max` bytes, which must be as closed as the folder is to be.
     pub fn read(&self, name: &str, max: u64) -> Result<Vec<u8>, Unsafe> {
-        self.root.read_in(&self.dir, OsStr::new(name), &self.path.join(name), max, PRIVATE)
+        self.root.read_in(&self.dir, OsStr::new(name), &self.path.join(name), max, self.sight.forbidden())
     }
 
     /// Reads at most the last `max` bytes of a file, however long it is.
@@ -88,7 +134,7 @@ impl StateDir {
         Ok(out)
     }
 
-    /// Replaces `name` with `bytes`, mode 0600.
+    /// Replaces `name` with `bytes`, mode 0600, or 0644 in a folder that is read by name.
     pub fn replace(&self, name: &str, bytes: &[u8], durability: Durability) -> Result<(), SysError> {
         let tmp = format!(".{name}.tmp");
         let done = self.replace_through(&tmp, name, bytes, durability);
@@ -107,8 +153,11 @@ impl StateDir {
             Err(e) => return Err(SysError::at("replace", shown, e)),
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.dir, tmp, flags, Mode::from_raw_mode(0o600))
+        let fd = rustix::fs::openat(&self.dir, tmp, flags, self.sight.file())
             .map_err(|e| SysError::at("create a temporary file for", &shown, e))?;
+        // Not what the umask made of it.
+        rustix::fs::fchmod(&fd, self.sight.file())
+            .map_err(|e| SysError::at("set the mode of a temporary file for", &shown, e))?;
         write_all(&fd, bytes).map_err(|e| SysError::at("write", &shown, e))?;
         if d == Durability::Durable {
             rustix::fs::fsync(&fd).map_err(|e| SysError::at("fsync", &shown, e))?;
@@ -309,6 +358,20 @@ mod tests {
             fs::read_dir(t.path().join("muster/shim")).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["floors"]);
         assert_eq!(fs::metadata(t.path().join("muster/shim/floors")).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn a_folder_that_is_read_by_name_can_be_passed_and_not_written() {
+        let t = tempfile::tempdir().unwrap();
+        let open = || StateDir::open_or_make_by_name(root(&t), Path::new("/muster/ssh"));
+        open().unwrap().replace("alice", b"key", Durability::Durable).unwrap();
+        let mode = |p: &str| fs::metadata(t.path().join(p)).unwrap().mode() & 0o7777;
+        assert_eq!((mode("muster/ssh"), mode("muster/ssh/alice")), (0o711, 0o644));
+        assert_eq!(open().unwrap().read("alice", 10).unwrap(), b"key");
+        fs::set_permissions(t.path().join("muster/ssh/alice"), fs::Permissions::from_mode(0o664)).unwrap();
+        assert!(open().unwrap().read("alice", 10).is_err());
+        fs::set_permissions(t.path().join("muster/ssh"), fs::Permissions::from_mode(0o731)).unwrap();
+        assert!(open().is_err());
     }
 
     #[test]

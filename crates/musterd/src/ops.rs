@@ -38,7 +38,7 @@ pub struct Request<'r> {
     /// Where everything is.
     pub places: &'r Places,
     /// Who owns the node.
-    pub owner: &'r Owner,
+    pub owner: &'r std::sync::Arc<Owner>,
     /// What is going on between the calls: one for the whole core.
     pub works: &'r Works,
     /// By whom.

@@ -41,8 +41,6 @@ pub const API: &str = "/var/lib/muster/api";
 pub const AUDIT: &str = "/var/lib/muster/audit";
 /// Written last by a bootstrap that worked.
 pub const BOOTSTRAPPED: &str = "/var/lib/muster/bootstrapped";
-/// A reset that is under way, and how far it is: as long as it is there, the node is leaving.
-pub const RESETTING: &str = "/var/lib/muster/resetting.json";
 /// SSH keys that the API let in: a file for each account; sshd reads it as that account.
 pub const SSH_KEYS: &str = "/var/lib/muster/ssh";
 /// What the bootstrap made of the node.
