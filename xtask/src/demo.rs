@@ -68,7 +68,9 @@ fn as_root(down: bool) -> Result<()> {
     if !down {
         title(PROGRAMS);
         let built = programs()?;
-        for (name, path) in [("MUSTER_SHIM_BIN", &built.shim), ("MUSTER_BIN", &built.muster)] {
+        for (name, path) in
+            [("MUSTER_SHIM_BIN", &built.shim), ("MUSTER_BIN", &built.muster), ("MUSTERD_BIN", &built.musterd)]
+        {
             c.arg(format!("{name}={}", path.display()));
         }
     }

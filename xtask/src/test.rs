@@ -20,17 +20,15 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     }
     // Build everything first, so that no test waits for the compiler.
     spawn(cargo()?.args(["test", "--locked", "--workspace", "--no-run"]))?;
-    let (shim, dynamic, muster) = {
-        let b = muster_testbed::binaries()?;
-        (b.shim, b.shim_dynamic, b.muster)
-    };
+    let built = muster_testbed::binaries()?;
     let test = |args: &[&str], threads: Option<&str>| -> Result<()> {
         let mut c = cargo()?;
         c.args(["test", "--locked", "--no-fail-fast"]).args(args);
         c.env("MUSTER_SKIP_LOG", &log)
-            .env("MUSTER_SHIM_BIN", &shim)
-            .env("MUSTER_SHIM_DYNAMIC_BIN", &dynamic)
-            .env("MUSTER_BIN", &muster);
+            .env("MUSTER_SHIM_BIN", &built.shim)
+            .env("MUSTER_SHIM_DYNAMIC_BIN", &built.shim_dynamic)
+            .env("MUSTER_BIN", &built.muster)
+            .env("MUSTERD_BIN", &built.musterd);
         if let Some(n) = threads {
             // Node tests wait far more than they compute.
             c.env("RUST_TEST_THREADS", n);

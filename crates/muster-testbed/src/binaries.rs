@@ -19,6 +19,8 @@ pub struct Binaries {
     pub shim_dynamic: PathBuf,
     /// The `muster` command line, profile `dev`.
     pub muster: PathBuf,
+    /// `musterd`, profile `dev`.
+    pub musterd: PathBuf,
 }
 
 /// What an installation has.
@@ -28,9 +30,11 @@ pub struct Programs {
     pub shim: PathBuf,
     /// As [`Binaries::muster`].
     pub muster: PathBuf,
+    /// As [`Binaries::musterd`].
+    pub musterd: PathBuf,
 }
 
-/// Builds them, or takes `MUSTER_SHIM_BIN`, `MUSTER_SHIM_DYNAMIC_BIN` and `MUSTER_BIN` where they are set.
+/// Builds them, or takes `MUSTER_SHIM_BIN`, `MUSTER_SHIM_DYNAMIC_BIN`, `MUSTER_BIN` and `MUSTERD_BIN` where they are set.
 ///
 /// Once per process; between processes a file lock makes the others wait, and then cargo finds all of it fresh.
 pub fn binaries() -> Result<Binaries> {
@@ -38,12 +42,13 @@ pub fn binaries() -> Result<Binaries> {
     BUILT.get_or_init(|| build().map_err(|e| format!("{e:#}"))).clone().map_err(|e| anyhow::anyhow!(e))
 }
 
-/// Builds the two for a person who waits for them: says what is built, and shows cargo's progress. Takes the same variables.
+/// Builds them for a person who waits for them: says what is built, and shows cargo's progress. Takes the same variables.
 pub fn programs() -> Result<Programs> {
     let site = Site::take(true)?;
     Ok(Programs {
         shim: site.program("MUSTER_SHIM_BIN", "muster-shim, static, as it is released", static_shim)?,
         muster: site.program("MUSTER_BIN", "muster, the command line", muster)?,
+        musterd: site.program("MUSTERD_BIN", "musterd, the node's daemon", musterd)?,
     })
 }
 
@@ -56,6 +61,7 @@ fn build() -> Result<Binaries> {
         shim: site.program("MUSTER_SHIM_BIN", "muster-shim", static_shim)?,
         shim_dynamic: site.program("MUSTER_SHIM_DYNAMIC_BIN", "muster-shim, dynamic", dynamic_shim)?,
         muster: site.program("MUSTER_BIN", "muster", muster)?,
+        musterd: site.program("MUSTERD_BIN", "musterd", musterd)?,
     })
 }
 
@@ -124,6 +130,11 @@ fn given(name: &str) -> Option<PathBuf> {
 fn muster(site: &Site) -> Result<PathBuf> {
     site.cargo(&site.target, &["build", "--package", "muster", "--bin", "muster"], "")?;
     Ok(site.target.join("debug/muster"))
+}
+
+fn musterd(site: &Site) -> Result<PathBuf> {
+    site.cargo(&site.target, &["build", "--package", "musterd", "--bin", "musterd"], "")?;
+    Ok(site.target.join("debug/musterd"))
 }
 
 /// What the shim is built for: the triple, and the flags of the compiler. With musl where this toolchain has

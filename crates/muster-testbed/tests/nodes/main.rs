@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests spawn ssh and read the clock")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod api;
 mod cable;
 mod dropin;
 mod faults;
