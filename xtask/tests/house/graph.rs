@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-pairing", &[]),
     ("muster-tls", &["muster-core"]),
     ("muster-api", &["muster-core"]),
+    ("muster-client", &["muster-api", "muster-core", "muster-pairing", "muster-tls"]),
     (
         "musterd",
         &["muster-api", "muster-core", "muster-document", "muster-pairing", "muster-sys", "muster-tls"],
@@ -28,8 +29,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "muster",
         &[
+            "muster-api",
+            "muster-client",
             "muster-core",
             "muster-document",
+            "muster-pairing",
             "muster-signing",
             "muster-sys",
             "muster-ssh",

@@ -1,0 +1,115 @@
+//! One connection: TCP, TLS with the pin, HTTP/1.1 (RFC 9112).
+
+use crate::endpoint::Endpoint;
+use crate::error::{Error, innermost, tls, turned};
+use crate::identity::Identity;
+use crate::pin::Pin;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use muster_tls::Fingerprint;
+use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::pki_types::{CertificateDer, ServerName};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// How a node's certificate is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// By its fingerprint.
+    Pinned(Fingerprint),
+    /// Not yet: the pairing that follows proves it. For [`crate::claim`] alone.
+    ByCode,
+}
+
+/// Which node, as whom.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Where.
+    pub endpoint: Endpoint,
+    /// What it must show.
+    pub trust: Trust,
+    /// Who calls; nobody while the node is unclaimed.
+    pub identity: Option<Arc<Identity>>,
+    /// How long connecting may take, each address of a name tried.
+    pub connect: Duration,
+}
+
+/// A connection on which requests go one after the other.
+pub(crate) struct Connection {
+    pub(crate) sender: SendRequest<Full<Bytes>>,
+    /// What the node showed in the handshake.
+    pub(crate) certificate: CertificateDer<'static>,
+}
+
+impl Connection {
+    pub(crate) async fn open(target: &Target) -> Result<Self, Error> {
+        let unreachable = |why: String| Error::Unreachable { endpoint: target.endpoint.clone(), why };
+        match tokio::time::timeout(target.connect, Self::open_now(target)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(unreachable(format!("no connection within {} s", target.connect.as_secs_f32()))),
+        }
+    }
+
+    async fn open_now(target: &Target) -> Result<Self, Error> {
+        let endpoint = &target.endpoint;
+        let unreachable = |e: std::io::Error| Error::Unreachable { endpoint: endpoint.clone(), why: e.to_string() };
+        let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await.map_err(unreachable)?;
+        tcp.set_nodelay(true).map_err(unreachable)?;
+        let pin_error = |why: String| Error::NotANode { endpoint: endpoint.clone(), why };
+        let (config, pin) = config(target).map_err(|e| pin_error(e.to_string()))?;
+        let tls = TlsConnector::from(Arc::new(config)).connect(name(endpoint), tcp).await;
+        let shown = pin.shown().cloned();
+        let stream = tls.map_err(|e| refused(target, shown.as_ref(), &e))?;
+        let certificate = shown.ok_or_else(|| pin_error("it showed no certificate".to_owned()))?;
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|e| pin_error(innermost(&e)))?;
+        // It ends by itself when the sender is gone or the node closes; what went wrong is told to the request.
+        drop(tokio::spawn(connection));
+        Ok(Self { sender, certificate })
+    }
+}
+
+/// The name that goes out in the clear (RFC 6066, 3): an address sends none, so nodes named by address say nothing of whom is called.
+fn name(endpoint: &Endpoint) -> ServerName<'static> {
+    let host = endpoint.host().split('%').next().unwrap_or_default();
+    // The pin decides, never the name; one that TLS cannot carry stands back for one that says nothing.
+    ServerName::try_from(host.to_owned())
+        .unwrap_or_else(|_| ServerName::IpAddress(std::net::IpAddr::from([0, 0, 0, 0]).into()))
+}
+
+fn config(target: &Target) -> Result<(ClientConfig, Arc<Pin>), rustls::Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let pin = Arc::new(Pin::new(target.trust, provider.signature_verification_algorithms));
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(&pin) as _);
+    let mut config = match &target.identity {
+        Some(identity) => builder.with_client_cert_resolver(Arc::clone(identity) as _),
+        None => builder.with_no_client_auth(),
+    };
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((config, pin))
+}
+
+/// Why a handshake came to nothing.
+fn refused(target: &Target, shown: Option<&CertificateDer<'_>>, error: &std::io::Error) -> Error {
+    let endpoint = target.endpoint.clone();
+    match (tls(error), shown.map(|s| Fingerprint::of(s)), target.trust) {
+        (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Pinned(pinned)) if shown != pinned => {
+            Error::OtherCertificate { endpoint, shown, pinned }
+        }
+        (Some(rustls::Error::AlertReceived(alert)), _, _) => {
+            Error::TurnedAway { endpoint, why: turned(*alert) }
+        }
+        (Some(other), _, _) => Error::NotANode { endpoint, why: other.to_string() },
+        (None, None, _) => Error::NotANode { endpoint, why: format!("the handshake ended early: {error}") },
+        (None, Some(_), _) => Error::Unreachable { endpoint, why: error.to_string() },
+    }
+}

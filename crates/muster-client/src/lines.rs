@@ -1,0 +1,145 @@
+//! Answers that come line by line: JSON values, each on its own (`application/x-ndjson`).
+
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+use serde::de::DeserializeOwned;
+
+/// Longest line: a message of 256 KiB, each byte of which may be escaped as six.
+pub const MAX_LINE: usize = 2 << 20;
+
+/// Cuts bytes that come in pieces into lines.
+#[derive(Debug, Default)]
+pub struct Lines {
+    buffer: Vec<u8>,
+    /// Where the search for a line feed goes on.
+    seen: usize,
+}
+
+/// A line of over [`MAX_LINE`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a line of over {MAX_LINE} bytes")]
+pub struct TooLong;
+
+impl Lines {
+    /// More bytes.
+    ///
+    /// # Errors
+    /// No line feed within the bound.
+    pub fn push(&mut self, piece: &[u8]) -> Result<(), TooLong> {
+        let open = self.buffer.len() - self.buffer.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let more = piece.iter().position(|b| *b == b'\n').unwrap_or(piece.len());
+        if open + more > MAX_LINE {
+            return Err(TooLong);
+        }
+        self.buffer.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// The next whole line, without its line feed.
+    pub fn next(&mut self) -> Option<Vec<u8>> {
+        let rest = self.buffer.get(self.seen..)?;
+        let Some(at) = rest.iter().position(|b| *b == b'\n') else {
+            self.seen = self.buffer.len();
+            return None;
+        };
+        let end = self.seen + at;
+        let mut line: Vec<u8> = self.buffer.drain(..=end).collect();
+        line.pop();
+        self.seen = 0;
+        Some(line)
+    }
+
+    /// What stands after the last line feed.
+    pub fn rest(self) -> Vec<u8> {
+        self.buffer
+    }
+}
+
+/// A stream from a node. Dropped, it ends, and the node sees its client leave.
+pub struct Stream {
+    body: Incoming,
+    lines: Lines,
+    endpoint: Endpoint,
+    ended: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(body: Incoming, endpoint: Endpoint) -> Self {
+        Self { body, lines: Lines::default(), endpoint, ended: false }
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// The connection was lost, or a line was too long.
+    pub async fn line(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        loop {
+            if let Some(line) = self.lines.next() {
+                return Ok(Some(line));
+            }
+            if self.ended {
+                let rest = core::mem::take(&mut self.lines).rest();
+                return Ok((!rest.is_empty()).then_some(rest));
+            }
+            match self.body.frame().await {
+                None => self.ended = true,
+                Some(Err(e)) => return Err(Error::lost(&self.endpoint, &e)),
+                Some(Ok(frame)) => {
+                    let piece: Bytes = frame.into_data().unwrap_or_default();
+                    self.lines.push(&piece).map_err(|e| Error::Answer {
+                        endpoint: self.endpoint.clone(),
+                        why: e.to_string(),
+                    })?;
+                }
+            }
+        }
+    }
+
+    /// The next line that is a `T`; what is none is passed over, as an older client passes over what a newer node adds.
+    ///
+    /// # Errors
+    /// As [`Stream::line`].
+    pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Error> {
+        while let Some(line) = self.line().await? {
+            if let Ok(value) = serde_json::from_slice(&line) {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_the_same_however_they_come() {
+        let text = b"{\"a\":1}\n\n{\"b\":2}\ntail";
+        for size in 1..=text.len() {
+            let (mut lines, mut got) = (Lines::default(), Vec::new());
+            for piece in text.chunks(size) {
+                lines.push(piece).expect("short");
+                while let Some(line) = lines.next() {
+                    got.push(line);
+                }
+            }
+            assert_eq!(got, [&b"{\"a\":1}"[..], b"", b"{\"b\":2}"], "{size}");
+            assert_eq!(lines.rest(), b"tail");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_before_it_is_kept() {
+        let mut lines = Lines::default();
+        let piece = vec![b'x'; MAX_LINE / 2];
+        lines.push(&piece).expect("half");
+        lines.push(&piece).expect("whole");
+        assert_eq!(lines.push(b"x"), Err(TooLong));
+        assert_eq!(lines.push(b"\n"), Ok(()));
+        assert_eq!(lines.next().map(|l| l.len()), Some(MAX_LINE));
+        assert_eq!(lines.push(b"x"), Ok(()));
+    }
+}
