@@ -106,7 +106,12 @@ impl Unclaimed {
     /// # Errors
     /// See [`NotClaimed`]. After one of them this code is not to be sent again without a person's word, except after
     /// [`NotClaimed::Refused`], which the node itself has signed.
-    pub async fn pair(&mut self, code: &Code, wanted: &Wanted<'_>, random: Random) -> Result<Claimed, NotClaimed> {
+    pub async fn pair(
+        &mut self,
+        code: &Code,
+        wanted: &Wanted<'_>,
+        random: Random,
+    ) -> Result<Claimed, NotClaimed> {
         let claim = Claim {
             node_certificate: &self.certificate.clone(),
             operator_ca: wanted.authority.der(),

@@ -57,7 +57,8 @@ impl Connection {
 
     async fn open_now(target: &Target) -> Result<Self, Error> {
         let endpoint = &target.endpoint;
-        let unreachable = |e: std::io::Error| Error::Unreachable { endpoint: endpoint.clone(), why: e.to_string() };
+        let unreachable =
+            |e: std::io::Error| Error::Unreachable { endpoint: endpoint.clone(), why: e.to_string() };
         let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await.map_err(unreachable)?;
         tcp.set_nodelay(true).map_err(unreachable)?;
         let pin_error = |why: String| Error::NotANode { endpoint: endpoint.clone(), why };
@@ -102,7 +103,9 @@ fn config(target: &Target) -> Result<(ClientConfig, Arc<Pin>), rustls::Error> {
 fn refused(target: &Target, shown: Option<&CertificateDer<'_>>, error: &std::io::Error) -> Error {
     let endpoint = target.endpoint.clone();
     match (tls(error), shown.map(|s| Fingerprint::of(s)), target.trust) {
-        (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Pinned(pinned)) if shown != pinned => {
+        (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Pinned(pinned))
+            if shown != pinned =>
+        {
             Error::OtherCertificate { endpoint, shown, pinned }
         }
         (Some(rustls::Error::AlertReceived(alert)), _, _) => {

@@ -88,10 +88,9 @@ impl Stream {
                 Some(Err(e)) => return Err(Error::lost(&self.endpoint, &e)),
                 Some(Ok(frame)) => {
                     let piece: Bytes = frame.into_data().unwrap_or_default();
-                    self.lines.push(&piece).map_err(|e| Error::Answer {
-                        endpoint: self.endpoint.clone(),
-                        why: e.to_string(),
-                    })?;
+                    self.lines
+                        .push(&piece)
+                        .map_err(|e| Error::Answer { endpoint: self.endpoint.clone(), why: e.to_string() })?;
                 }
             }
         }

@@ -123,7 +123,8 @@ impl Node {
         let node = node.ok_or_else(|| self.unread("no connection"))?;
         let body: [u8; 32] = Sha256::digest(&call.body).into();
         let text = proof::text(method.as_str(), &target, &body, node.bytes(), &nonce);
-        let (scheme, signature) = identity.sign(&text).ok_or(Error::Call("the client's key does not sign"))?;
+        let (scheme, signature) =
+            identity.sign(&text).ok_or(Error::Call("the client's key does not sign"))?;
         let signature = Base64::encode_string(&signature);
         let header = Header { nonce: &nonce, scheme, signature: &signature }.render();
         // What was handed out must not make a header of its own.

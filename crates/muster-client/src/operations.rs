@@ -26,7 +26,11 @@ pub struct Logs {
 }
 
 /// Errors of all of them: see [`Error`].
-#[expect(missing_docs, clippy::missing_errors_doc, reason = "each is the operation of its name; the errors are one type")]
+#[expect(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "each is the operation of its name; the errors are one type"
+)]
 impl Node {
     pub async fn health(&self) -> Result<Health, Error> {
         self.get(&Call::new(O::Health)).await
