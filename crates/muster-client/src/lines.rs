@@ -38,7 +38,7 @@ impl Lines {
     }
 
     /// The next whole line, without its line feed.
-    pub fn next(&mut self) -> Option<Vec<u8>> {
+    pub fn take(&mut self) -> Option<Vec<u8>> {
         let rest = self.buffer.get(self.seen..)?;
         let Some(at) = rest.iter().position(|b| *b == b'\n') else {
             self.seen = self.buffer.len();
@@ -76,7 +76,7 @@ impl Stream {
     /// The connection was lost, or a line was too long.
     pub async fn line(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
-            if let Some(line) = self.lines.next() {
+            if let Some(line) = self.lines.take() {
                 return Ok(Some(line));
             }
             if self.ended {
@@ -121,7 +121,7 @@ mod tests {
             let (mut lines, mut got) = (Lines::default(), Vec::new());
             for piece in text.chunks(size) {
                 lines.push(piece).expect("short");
-                while let Some(line) = lines.next() {
+                while let Some(line) = lines.take() {
                     got.push(line);
                 }
             }
@@ -138,7 +138,7 @@ mod tests {
         lines.push(&piece).expect("whole");
         assert_eq!(lines.push(b"x"), Err(TooLong));
         assert_eq!(lines.push(b"\n"), Ok(()));
-        assert_eq!(lines.next().map(|l| l.len()), Some(MAX_LINE));
+        assert_eq!(lines.take().map(|l| l.len()), Some(MAX_LINE));
         assert_eq!(lines.push(b"x"), Ok(()));
     }
 }

@@ -21,6 +21,7 @@ pub mod document;
 pub mod envelope;
 pub mod host;
 pub mod intent;
+pub mod node;
 pub mod operator;
 pub mod pairing;
 pub mod params;
@@ -89,6 +90,7 @@ targets! {
     krl = trust::krl;
     manifest = cli::manifest;
     names = text::names;
+    node_answer = node::answer;
     operator_ca = tls::operator_ca;
     operator_host_key = operator::host_key;
     option_values = cli::values;
@@ -101,6 +103,7 @@ targets! {
     pki_revoked = operator::pki_revoked;
     private_key = ssh::private_key;
     probe_answer = operator::probe_answer;
+    proof_header = node::proof;
     provision_facts = provision::provision_facts;
     public_key = ssh::public_key;
     public_key_line = ssh::public_key_line;

@@ -28,12 +28,14 @@ impl Ledger for Tries {
     }
 }
 
+type Became = dyn Fn(&Claim<'_>, &OperatorCa) -> Outcome + Send + Sync;
+
 /// A node of this code; `outcome` is what it makes of a proven claim.
 struct Pairing {
     code: Code,
     certificate: Mutex<Vec<u8>>,
     door: Mutex<(Door, Tries, u8)>,
-    outcome: Box<dyn Fn(&Claim<'_>, &OperatorCa) -> Outcome + Send + Sync>,
+    outcome: Box<Became>,
 }
 
 impl Pairing {
@@ -91,9 +93,7 @@ fn enrolled(_: &Claim<'_>, ca: &OperatorCa) -> Outcome {
     Outcome::Enrolled { operator_ca: ca.fingerprint().to_string(), warnings: Vec::new() }
 }
 
-async fn start(
-    outcome: Box<dyn Fn(&Claim<'_>, &OperatorCa) -> Outcome + Send + Sync>,
-) -> (Server, Arc<Pairing>) {
+async fn start(outcome: Box<Became>) -> (Server, Arc<Pairing>) {
     let pairing = Arc::new(Pairing {
         code: Code::parse(SHOWN).expect("a code"),
         certificate: Mutex::default(),

@@ -1,0 +1,18 @@
+# shellcheck shell=bash
+# What a node answers, behind one byte: how long the pieces are. The signature of a request is openssl's.
+{ printf '\003'; printf '{"progress":"layer 1 of 2"}\n{"staged":{"image":"registry.example/os","digest":"sha256:aa"}}\n'; } |
+  put node_answer good-stage
+{ printf '\377'; printf '{"time":"2026-11-29T00:00:00.000001Z","unit":"kubelet.service","priority":6,"message":"m \\u0000 \303\251"}\n{"ti'; } |
+  put node_answer good-record
+{ printf 'x'; printf '{"error":"this needs the role muster:admin","reason":"role","needs":"muster:admin","held":"muster:operator"}'; } |
+  put node_answer good-fault
+{ printf 'x'; printf '{"nonce":"00112233445566778899aabbccddeeff","seconds":60}'; } | put node_answer good-nonce
+printf 'x<html>\n[1,2]\n{}\n' | put node_answer bad-other
+put node_answer bad-empty </dev/null
+openssl ecparam -name prime256v1 -genkey -noout -out node-client.key 2>/dev/null
+signature=$(openssl dgst -sha256 -sign node-client.key message | b64)
+nonce=$(printf '%032d' 7)
+printf '%s 0403 %s' "$nonce" "$signature" | put proof_header good-p256
+printf '%s 403 %s' "$nonce" "$signature" | put proof_header bad-scheme
+printf '%s  0403 %s' "$nonce" "$signature" | put proof_header bad-two-spaces
+printf '%s 0403 %s' "${nonce}F" "$signature" | put proof_header bad-nonce
