@@ -6,13 +6,13 @@
   put node_answer good-record
 { printf 'x'; printf '{"error":"this needs the role muster:admin","reason":"role","needs":"muster:admin","held":"muster:operator"}'; } |
   put node_answer good-fault
-{ printf 'x'; printf '{"nonce":"00112233445566778899aabbccddeeff","seconds":60}'; } | put node_answer good-nonce
+{ printf 'x'; printf '{"nonce":"00112233445566778899aabbccddeeff","seconds":60,"required":false}'; } | put node_answer good-nonce
 printf 'x<html>\n[1,2]\n{}\n' | put node_answer bad-other
 put node_answer bad-empty </dev/null
 openssl ecparam -name prime256v1 -genkey -noout -out node-client.key 2>/dev/null
-signature=$(openssl dgst -sha256 -sign node-client.key message | b64)
+signature=$(openssl dgst -sha256 -sign node-client.key message | hex)
 nonce=$(printf '%032d' 7)
-printf '%s 0403 %s' "$nonce" "$signature" | put proof_header good-p256
-printf '%s 403 %s' "$nonce" "$signature" | put proof_header bad-scheme
-printf '%s  0403 %s' "$nonce" "$signature" | put proof_header bad-two-spaces
-printf '%s 0403 %s' "${nonce}F" "$signature" | put proof_header bad-nonce
+printf '1 %s 0403 %s' "$nonce" "$signature" | put proof_header good-p256
+printf '1 %s 403 %s' "$nonce" "$signature" | put proof_header bad-scheme
+printf '1  %s 0403 %s' "$nonce" "$signature" | put proof_header bad-two-spaces
+printf '1 %s 0403 %s' "${nonce}F" "$signature" | put proof_header bad-nonce

@@ -4,12 +4,10 @@ use crate::call::{Answer, Call, MAX_ANSWER};
 use crate::connection::{Connection, Target};
 use crate::error::Error;
 use crate::lines::Stream;
-use base64ct::{Base64, Encoding};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
-use muster_api::proof::{self, Header, Nonce};
-use muster_api::{AUDIT_HEADER, Fault, Kind, PROOF_HEADER};
+use muster_api::{AUDIT_HEADER, Fault, Kind, Nonce, PROOF_HEADER, ProofHeader, proof_text};
 use muster_core::Operation;
 use muster_core::audit::Head;
 use muster_tls::Fingerprint;
@@ -122,13 +120,13 @@ impl Node {
         let node = held.as_ref().map(|c| Fingerprint::of(&c.certificate));
         let node = node.ok_or_else(|| self.unread("no connection"))?;
         let body: [u8; 32] = Sha256::digest(&call.body).into();
-        let text = proof::text(method.as_str(), &target, &body, node.bytes(), &nonce);
+        let request = format!("{} {target}", method.as_str());
+        let text = proof_text(&request, &body, node.bytes(), &nonce);
         let (scheme, signature) =
             identity.sign(&text).ok_or(Error::Call("the client's key does not sign"))?;
-        let signature = Base64::encode_string(&signature);
-        let header = Header { nonce: &nonce, scheme, signature: &signature }.render();
+        let header = ProofHeader { nonce, scheme, signature }.to_string();
         // What was handed out must not make a header of its own.
-        match Header::parse(&header) {
+        match ProofHeader::parse(&header) {
             Some(_) => Ok(Some(header)),
             None => Err(self.unread("a nonce that is none")),
         }

@@ -1,10 +1,9 @@
 //! What a node and its client say to each other.
 
 use crate::Said;
-use muster_api::Fault;
 use muster_api::logs::Record;
-use muster_api::proof::{Header, MAX_PROOF, Nonce};
 use muster_api::upgrade::StageEvent;
+use muster_api::{Fault, Nonce, ProofHeader};
 use muster_client::Lines;
 
 /// Lines are the same however the pieces fall; what is read of a line can be written and read again.
@@ -41,10 +40,10 @@ pub fn answer(data: &[u8]) -> Said {
 /// A header has one spelling.
 pub fn proof(data: &[u8]) -> Said {
     let Ok(text) = core::str::from_utf8(data) else { return Said::Refused };
-    match Header::parse(text) {
+    match ProofHeader::parse(text) {
         Some(read) => {
-            assert_eq!(read.render(), text);
-            assert!(text.len() <= MAX_PROOF && text.is_ascii());
+            assert_eq!(read.to_string(), text);
+            assert!(text.is_ascii() && !read.signature.is_empty());
             Said::Accepted
         }
         None => Said::Refused,

@@ -1,9 +1,8 @@
 //! Calls of a claimed node.
 
 use crate::server::{Answers, Operators, Reply, Server, reply};
-use base64ct::{Base64, Encoding};
-use muster_api::proof::{Header, text};
 use muster_api::upgrade::StageEvent;
+use muster_api::{ProofHeader, proof_text};
 use muster_client::{Call, Endpoint, Error, Identity, Logs, MAX_LINE, Node, Target, Trust, Turned};
 use muster_core::{Operation, Role};
 use muster_tls::Fingerprint;
@@ -29,7 +28,11 @@ fn node(server: &Server, pin: Fingerprint, identity: Option<Arc<Identity>>) -> N
 fn answers(list: &'static [(&'static str, u16, &'static str)]) -> Box<Answers> {
     Box::new(move |seen| {
         if seen.line.starts_with("GET /v1/proof ") {
-            return reply(200, "", format!("{{\"nonce\":\"{NONCE}\",\"seconds\":60}}").as_bytes());
+            return reply(
+                200,
+                "",
+                format!("{{\"nonce\":\"{NONCE}\",\"seconds\":60,\"required\":true}}").as_bytes(),
+            );
         }
         let path = seen.line.split(' ').nth(1).unwrap_or_default();
         match list.iter().find(|(p, _, _)| *p == path) {
@@ -144,16 +147,15 @@ async fn m15_what_ends_or_hands_over_is_signed_for_this_node_and_this_request() 
     let lines: Vec<_> = seen.iter().map(|s| s.line.trim_end_matches(" HTTP/1.1")).collect();
     assert_eq!(lines, ["GET /v1/proof", "POST /v1/lifecycle/reset", "POST /v1/lifecycle/cordon?undo=true"]);
     assert!(seen[2].header("muster-proof").is_none());
-    let proof = Header::parse(seen[1].header("muster-proof").expect("a proof")).expect("a proof");
-    assert_eq!((proof.nonce, proof.scheme), (NONCE, 0x0403));
+    let proof = ProofHeader::parse(seen[1].header("muster-proof").expect("a proof")).expect("a proof");
+    assert_eq!((proof.nonce.as_str(), proof.scheme), (NONCE, 0x0403));
     let body: [u8; 32] = Sha256::digest(&seen[1].body).into();
-    let signature = Base64::decode_vec(proof.signature).expect("base64");
     let der = rustls::pki_types::pem::PemObject::from_pem_slice(certificate.as_bytes()).expect("PEM");
     let client = EndEntityCert::try_from(&der).expect("a certificate");
     let node = Fingerprint::of(&server.certificate);
     let signed = |method: &str, path: &str, node: &Fingerprint| {
-        let text = text(method, path, &body, node.bytes(), NONCE);
-        client.verify_signature(webpki::aws_lc_rs::ECDSA_P256_SHA256, &text, &signature).is_ok()
+        let text = proof_text(&format!("{method} {path}"), &body, node.bytes(), NONCE);
+        client.verify_signature(webpki::aws_lc_rs::ECDSA_P256_SHA256, &text, &proof.signature).is_ok()
     };
     assert!(signed("POST", "/v1/lifecycle/reset", &node));
     assert!(!signed("POST", "/v1/lifecycle/reboot", &node));
