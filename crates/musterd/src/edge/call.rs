@@ -1,0 +1,144 @@
+//! One call to the core: a connection of its own, the request, the answer.
+
+use core::time::Duration;
+use std::io;
+
+use muster_api::{Fault, Kind};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::body::{Cut, Piece};
+use super::frames::{read, read_message, write_body, write_message};
+use super::link::Link;
+use super::{Fate, is_dead};
+use crate::wire::{Broken, Hello, Kind as Frame, Reply};
+
+/// Longest answer that is no stream.
+const MAX_ANSWER: usize = 4 << 20;
+/// What the core may take beyond the deadline of an operation, which it keeps itself.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// What the core has begun to answer.
+pub(crate) struct Answer {
+    /// The beginning.
+    pub reply: Reply,
+    from: OwnedReadHalf,
+    /// Not dropped before the end: that would be a client that left.
+    to: OwnedWriteHalf,
+    end: Instant,
+}
+
+/// Asks, and waits for the beginning of the answer. Dropped half way, the core sees that the client left.
+pub(crate) async fn call(
+    link: &Link,
+    hello: &Hello,
+    body: &[u8],
+    deadline: Duration,
+) -> Result<Answer, Fault> {
+    let end = Instant::now() + deadline + GRACE;
+    let stream = link.connect().await.map_err(|_| away())?;
+    match timeout_at(end, ask(stream, hello, body)).await {
+        Ok(Ok((reply, from, to))) => Ok(Answer { reply, from, to, end }),
+        Ok(Err(_)) => Err(lost("the core went away over it")),
+        Err(_) => Err(lost("the core took longer than the operation may")),
+    }
+}
+
+async fn ask(
+    stream: UnixStream,
+    hello: &Hello,
+    body: &[u8],
+) -> Result<(Reply, OwnedReadHalf, OwnedWriteHalf), Broken> {
+    let (mut from, mut to) = stream.into_split();
+    let writes = async {
+        write_message(&mut to, hello).await?;
+        write_body(&mut to, body).await
+    };
+    let reads = read_message::<Reply>(&mut from);
+    tokio::pin!(reads);
+    // A core that refuses answers before it has read all, and reads no more.
+    let early = tokio::select! {
+        reply = &mut reads => Some(reply),
+        _ = writes => None,
+    };
+    let reply = match early {
+        Some(reply) => reply?,
+        None => reads.await?,
+    };
+    let reply = reply.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    Ok((reply, from, to))
+}
+
+/// The core cannot be reached; nothing was done.
+pub(crate) fn away() -> Fault {
+    let mut fault = Fault::new(Kind::Busy, "core-away", "the node's core does not answer; nothing was done")
+        .fix("Try again; if it goes on: `systemctl status muster-core.service` on the node.");
+    fault.retry_after = Some(2);
+    fault
+}
+
+fn lost(why: &str) -> Fault {
+    Fault::failed("core-lost", format!("{why}; whether it was done is not known"))
+        .fix("Look at the node (`muster node status`, `muster audit tail`) before you do it again.")
+}
+
+impl Answer {
+    /// All of an answer that is no stream.
+    pub(crate) async fn whole(mut self) -> Result<(Reply, Vec<u8>), Fault> {
+        let all = async {
+            let mut body = Vec::new();
+            loop {
+                match read(&mut self.from).await {
+                    Ok(Some((Frame::Piece, piece))) if body.len() + piece.len() <= MAX_ANSWER => {
+                        body.extend_from_slice(&piece);
+                    }
+                    Ok(Some((Frame::End, _))) => return Ok(body),
+                    _ => return Err(lost("the core's answer was cut off")),
+                }
+            }
+        };
+        match timeout_at(self.end, all).await {
+            Ok(body) => Ok((self.reply, body?)),
+            Err(_) => Err(lost("the core's answer did not end")),
+        }
+    }
+
+    /// Hands a stream on as it comes, until either end has enough. A client that takes nothing for `patience` loses its connection.
+    pub(crate) async fn pump(
+        self,
+        to: mpsc::Sender<Piece>,
+        mut fate: watch::Receiver<Fate>,
+        patience: Duration,
+        kill: impl FnOnce(),
+        permit: OwnedSemaphorePermit,
+    ) {
+        let Self { mut from, to: _kept, end, .. } = self;
+        let cut = loop {
+            let frame = tokio::select! {
+                frame = read(&mut from) => frame,
+                () = to.closed() => return,
+                () = is_dead(&mut fate) => break true,
+                () = tokio::time::sleep_until(end) => break true,
+            };
+            let piece = match frame {
+                Ok(Some((Frame::Piece, piece))) => piece,
+                Ok(Some((Frame::End, _))) => break false,
+                _ => break true,
+            };
+            if piece.is_empty() {
+                continue;
+            }
+            match timeout(patience, to.send(Ok(piece.into()))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                Err(_) => return kill(),
+            }
+        };
+        if cut {
+            let _ = timeout(patience, to.send(Err(Cut))).await;
+        }
+        drop(permit);
+    }
+}

@@ -1,0 +1,255 @@
+//! One connection: its handshake, its handle, its HTTP, its end.
+
+use core::net::IpAddr;
+use core::pin::Pin;
+use core::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use muster_api::Fault;
+use rustix::net::sockopt;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::call::away;
+use super::http;
+use super::link::{Handle, NoHandle};
+use super::patient::Patient;
+use super::tls::{H2, Serving};
+use super::{Edge, Fate, is_dead, is_leaving};
+use crate::wire::Proof;
+
+/// A message head that is longer is refused with 431.
+const MAX_HEAD: usize = 16 * 1024;
+const MAX_HEADERS: usize = 64;
+/// Requests at once on one connection of HTTP/2.
+const MAX_STREAMS: u32 = 64;
+/// What a connection that is ended at once still gets, to hand out answers that are there already.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Of the kernel: a client that is gone without a word is found after about two minutes.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBES: u32 = 4;
+
+/// A connection after its handshake.
+pub(crate) struct Conn {
+    pub edge: Arc<Edge>,
+    pub id: u64,
+    /// Where from.
+    pub address: IpAddr,
+    /// What its client showed; `None` where the node has no owner.
+    proof: Option<Proof>,
+    handle: tokio::sync::Mutex<Option<Handle>>,
+    work: Arc<Work>,
+}
+
+/// Requests that are being answered.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    now: AtomicUsize,
+    /// When there was last one.
+    since: Mutex<Option<Instant>>,
+}
+
+/// One of them, while it lives.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Work>);
+
+impl Busy {
+    fn new(work: &Arc<Work>) -> Self {
+        work.now.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(work))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if self.0.now.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *self.0.since() = Some(Instant::now());
+        }
+    }
+}
+
+impl Work {
+    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when there was nothing to do for so long.
+    async fn idle(&self, patience: Duration) {
+        let begun = Instant::now();
+        loop {
+            let busy = self.now.load(Ordering::Relaxed) > 0;
+            let end = if busy { Instant::now() } else { self.since().unwrap_or(begun) } + patience;
+            if end <= Instant::now() {
+                return;
+            }
+            sleep_until(end).await;
+        }
+    }
+}
+
+impl Conn {
+    /// A request begins.
+    pub(crate) fn busy(&self) -> Busy {
+        Busy::new(&self.work)
+    }
+
+    /// Whether clients of this connection have shown who they are.
+    pub(crate) const fn claimed(&self) -> bool {
+        self.proof.is_some()
+    }
+
+    /// Its handle on the link that is now, or what to answer instead.
+    pub(crate) async fn handle(&self) -> Result<Handle, Fault> {
+        let mut mine = self.handle.lock().await;
+        let link = self.edge.link.number();
+        if let Some(handle) = mine.as_ref().filter(|h| Some(h.link) == link) {
+            return Ok(handle.clone());
+        }
+        let Some(proof) = self.proof.clone() else { return Err(away()) };
+        match self.edge.link.open(self.address.to_string(), proof).await {
+            Ok(handle) => {
+                *mine = Some(handle.clone());
+                self.edge.register(self.id, &handle.handle);
+                Ok(handle)
+            }
+            Err(NoHandle::Away) => Err(away()),
+            Err(NoHandle::Refused(fault)) => {
+                // One answer, and then the connection ends.
+                self.edge.doom(self.id, Fate::Leaving);
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(
+    edge: Arc<Edge>,
+    id: u64,
+    address: IpAddr,
+    stream: TcpStream,
+    serving: Arc<Serving>,
+    mut fate: watch::Receiver<Fate>,
+) {
+    let limits = edge.limits;
+    keep_alive(&stream);
+    let Ok((config, seen)) = serving.connection() else { return };
+    let stream = Patient::new(stream, limits.write);
+    let shaken = tokio::select! {
+        shaken = timeout(limits.handshake, TlsAcceptor::from(config).accept(stream)) => shaken,
+        () = is_leaving(&mut fate) => return,
+    };
+    let stream = match shaken {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            if let Some(why) = seen.turned_away(&error) {
+                edge.link.turned_away(address.to_string(), why);
+            }
+            return;
+        }
+        Err(_) => return,
+    };
+    let proof = seen.proof();
+    // Behind a verifier that must have a certificate there is none without; were there one, it would get nothing.
+    if serving.claimed() != proof.is_some() {
+        return;
+    }
+    if proof.is_some() && !edge.seated(id, address) {
+        return;
+    }
+    let conn = Arc::new(Conn {
+        edge: Arc::clone(&edge),
+        id,
+        address,
+        proof,
+        handle: tokio::sync::Mutex::default(),
+        work: Arc::default(),
+    });
+    if conn.claimed() {
+        // Early, so that the core knows of a client that says nothing. What it says is for the first request.
+        let _ = conn.handle().await;
+    }
+    speak(&conn, stream, &mut fate).await;
+    if let Some(handle) = conn.handle.lock().await.take() {
+        edge.link.close(handle);
+    }
+}
+
+/// HTTP, in the version that the handshake agreed on.
+async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &mut watch::Receiver<Fate>) {
+    let limits = conn.edge.limits;
+    let quiet = if conn.claimed() { limits.idle } else { limits.stranger };
+    let whole = if conn.claimed() { None } else { Some(Instant::now() + limits.stranger_whole) };
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+    let io = TokioIo::new(stream);
+    let service = {
+        let conn = Arc::clone(conn);
+        service_fn(move |request| http::answer(Arc::clone(&conn), request))
+    };
+    let end = async {
+        tokio::select! {
+            () = is_leaving(fate) => {}
+            () = conn.work.idle(quiet) => {}
+            () = async { match whole { Some(at) => sleep_until(at).await, None => core::future::pending().await } } => {}
+        }
+    };
+    if http2 {
+        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEAD as u32)
+            .max_send_buf_size(64 * 1024)
+            .initial_stream_window_size(64 * 1024)
+            .initial_connection_window_size(1024 * 1024)
+            .max_frame_size(16 * 1024);
+        let serving = builder.serve_connection(io, service);
+        tokio::pin!(serving);
+        tokio::select! {
+            _ = &mut serving => return,
+            () = end => serving.as_mut().graceful_shutdown(),
+        }
+        last(serving, fate, &conn.work).await;
+    } else {
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(quiet.min(limits.head))
+            .max_header_size(MAX_HEAD)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(4 * MAX_HEAD);
+        let serving = builder.serve_connection(io, service);
+        tokio::pin!(serving);
+        tokio::select! {
+            _ = &mut serving => return,
+            () = end => serving.as_mut().graceful_shutdown(),
+        }
+        last(serving, fate, &conn.work).await;
+    }
+}
+
+/// Lets answers that have begun come to their end; not for long where the client may no longer be served, or says nothing.
+async fn last<T>(mut serving: Pin<&mut impl Future<Output = T>>, fate: &mut watch::Receiver<Fate>, work: &Work) {
+    tokio::select! {
+        _ = &mut serving => return,
+        () = is_dead(fate) => {}
+        () = work.idle(LAST_WORDS) => {}
+    }
+    let _ = timeout(LAST_WORDS, serving).await;
+}
+
+fn keep_alive(stream: &TcpStream) {
+    // None of it is needed to be right, only to be rid of dead clients sooner.
+    let _ = stream.set_nodelay(true);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, PROBE_AFTER);
+    let _ = sockopt::set_tcp_keepintvl(stream, PROBE_EVERY);
+    let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
+}

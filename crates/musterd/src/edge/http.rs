@@ -1,0 +1,243 @@
+//! One request and its answer.
+
+use core::convert::Infallible;
+use core::time::Duration;
+use std::sync::Arc;
+
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Version};
+use muster_api::{AUDIT_HEADER, Fault, Kind, NDJSON, PROOF_HEADER, Route};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+
+use super::Fate;
+use super::ask::{Wanted, methods, read};
+use super::body::Body;
+use super::call::{Answer, call};
+use super::conn::{Busy, Conn};
+use crate::wire::{Ask, Call, Hello, Reply};
+
+/// Longest `Muster-Proof`.
+const MAX_PROOF: usize = 4096;
+/// Longest body of `POST /v1/enroll`: a document in JSON, and what stands beside it.
+const MAX_ENROLL: usize = muster_pairing::message::MAX_BODY;
+/// What an enrolment may take: the slowest part is a document on a slow disk.
+const ENROLL: Duration = Duration::from_secs(60);
+/// A body up to here needs no room in the budget of bodies.
+const SMALL: usize = 64 * 1024;
+/// What a budget of bodies counts in.
+const UNIT: usize = 64 * 1024;
+/// Pieces of a stream that wait for a slow client.
+const WAITING: usize = 2;
+
+/// Budget of the long bodies that are being read: 32 MiB.
+pub(crate) const UNITS: usize = 512;
+/// Calls at once. The core takes some more, so that its own limit is not what a client meets.
+pub(crate) const CALLS: usize = 256;
+
+type Answered = Response<Body>;
+
+/// Answers whatever comes.
+pub(crate) async fn answer(conn: Arc<Conn>, request: Request<Incoming>) -> Result<Answered, Infallible> {
+    let busy = conn.busy();
+    let (path, version) = (request.uri().path().to_owned(), request.version());
+    let mut response = match respond(&conn, request).await {
+        Ok(Ready::Whole(reply, body)) => {
+            let mut response = Response::new(Body::whole(body, busy));
+            dress(&mut response, &reply);
+            response
+        }
+        Ok(Ready::Stream(answer, permit)) => stream(&conn, answer, permit, busy),
+        Err(fault) => refusal(&fault, &path, busy),
+    };
+    let close = conn.edge.is_doomed(conn.id) || response.status() == StatusCode::PAYLOAD_TOO_LARGE;
+    if close && version < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
+}
+
+enum Ready {
+    Whole(Reply, Vec<u8>),
+    Stream(Answer, OwnedSemaphorePermit),
+}
+
+async fn respond(conn: &Arc<Conn>, request: Request<Incoming>) -> Result<Ready, Fault> {
+    let target = target(&request);
+    let wanted = target.and_then(|target| read(request.method().as_str(), target));
+    if !conn.claimed() {
+        return match wanted {
+            Ok(Wanted::Enroll) => enroll(conn, request).await,
+            _ => Err(Fault::state("unclaimed", "nobody has claimed this node, and it answers nothing else")
+                .fix("Claim it: `muster node claim`, with the code from its console.")),
+        };
+    }
+    let handle = conn.handle().await?;
+    by_a_program(request.headers())?;
+    let (route, ask, line) = match wanted? {
+        Wanted::Call { route, ask, request } => (route, ask, request),
+        Wanted::Enroll => {
+            return Err(Fault::state("claimed", "this node has an owner already")
+                .fix("Only a reset of the node, or root on its console, changes that."));
+        }
+    };
+    let proof = proof(request.headers())?;
+    let permit = permit(&conn.edge.calls, 1)?;
+    let body = body(conn, request, route.body.max(2)).await?;
+    if route.body == 0 && !matches!(body.as_ref(), b"" | b"{}") {
+        return Err(Fault::bad("body", "this call takes no body, or `{}`"));
+    }
+    let deadline = Duration::from_secs(ask.operation().row().deadline.into());
+    let follows = matches!(ask, Ask::Logs { .. } | Ask::AuditRead { .. });
+    let hello = Hello::Call(Call { handle: handle.handle, ask, request: line, proof });
+    let answer = call(&conn.edge.link, &hello, &body, deadline).await?;
+    finish(route, follows, answer, permit).await
+}
+
+/// A stream is handed on as it comes; everything else is short, and whole or nothing.
+async fn finish(
+    route: &Route,
+    follows: bool,
+    answer: Answer,
+    permit: OwnedSemaphorePermit,
+) -> Result<Ready, Fault> {
+    let streams = follows || route.answer == muster_api::Answer::Stream;
+    if streams && answer.reply.content == NDJSON && answer.reply.status == 200 {
+        return Ok(Ready::Stream(answer, permit));
+    }
+    let (reply, body) = answer.whole().await?;
+    Ok(Ready::Whole(reply, body))
+}
+
+async fn enroll(conn: &Arc<Conn>, request: Request<Incoming>) -> Result<Ready, Fault> {
+    by_a_program(request.headers())?;
+    let permit = permit(&conn.edge.calls, 1)?;
+    let body = body(conn, request, MAX_ENROLL).await?;
+    let hello = Hello::Enroll { address: conn.address.to_string() };
+    let answer = call(&conn.edge.link, &hello, &body, ENROLL).await?;
+    let (reply, body) = answer.whole().await?;
+    drop(permit);
+    Ok(Ready::Whole(reply, body))
+}
+
+/// Path and query. HTTP/1.1 also has a form with a host in it, which a proxy is asked by, and this is none.
+fn target<B>(request: &Request<B>) -> Result<&str, Fault> {
+    let uri = request.uri();
+    let bare = request.version() >= Version::HTTP_2 || uri.authority().is_none() && uri.scheme().is_none();
+    let target = uri.path_and_query().map(hyper::http::uri::PathAndQuery::as_str);
+    match target {
+        Some(target) if bare && request.method() != Method::CONNECT => Ok(target),
+        _ => Err(Fault::bad("path", "the path is not in its plain spelling: it names a host")),
+    }
+}
+
+/// Refuses a request that a page in a browser made: a browser that holds an operator's certificate would send it along.
+fn by_a_program(headers: &HeaderMap) -> Result<(), Fault> {
+    if headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site") {
+        return Err(Fault::new(Kind::Forbidden, "browser", "this is no address for pages in a browser"));
+    }
+    Ok(())
+}
+
+fn proof(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+    let mut all = headers.get_all(PROOF_HEADER).iter();
+    match (all.next(), all.next()) {
+        (None, _) => Ok(None),
+        (Some(one), None) if one.len() <= MAX_PROOF => one
+            .to_str()
+            .map(|text| Some(text.to_owned()))
+            .map_err(|_| Fault::bad("proof", "the request's `Muster-Proof` cannot be read")),
+        _ => Err(Fault::bad("proof", "the request's `Muster-Proof` is there twice, or too long")),
+    }
+}
+
+fn permit(of: &Arc<Semaphore>, units: u32) -> Result<OwnedSemaphorePermit, Fault> {
+    Arc::clone(of).try_acquire_many_owned(units).map_err(|_| {
+        let mut fault = Fault::new(Kind::Busy, "busy", "the node answers as many calls as it can");
+        fault.retry_after = Some(1);
+        fault
+    })
+}
+
+/// The whole body, of at most so many bytes, in so long.
+async fn body(conn: &Conn, request: Request<Incoming>, most: usize) -> Result<Bytes, Fault> {
+    let too_large = || Fault::new(Kind::TooLarge, "body", format!("the body is over {most} bytes"));
+    let body = request.into_body();
+    let hint = hyper::body::Body::size_hint(&body);
+    if hint.lower() > most as u64 {
+        return Err(too_large());
+    }
+    let length = hint.upper().map_or(most, |upper| usize::try_from(upper).unwrap_or(most).min(most));
+    let _room = if length > SMALL {
+        let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        Some(permit(&conn.edge.bodies, units)?)
+    } else {
+        None
+    };
+    match timeout(conn.edge.limits.body, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Fault::bad("body", "the body was cut off")),
+        Err(_) => {
+            conn.edge.doom(conn.id, Fate::Leaving);
+            Err(Fault::new(Kind::Slow, "slow-body", "the body did not come in time"))
+        }
+    }
+}
+
+fn stream(conn: &Arc<Conn>, answer: Answer, permit: OwnedSemaphorePermit, busy: Busy) -> Answered {
+    let (to, pieces) = mpsc::channel(WAITING);
+    let mut response = Response::new(Body::stream(pieces, busy));
+    dress(&mut response, &answer.reply);
+    let edge = Arc::clone(&conn.edge);
+    let (id, fate, patience) = (conn.id, edge.fate(conn.id), edge.limits.write);
+    if let Some(fate) = fate {
+        let kill = move || edge.doom(id, Fate::Dead);
+        tokio::spawn(answer.pump(to, fate, patience, kill, permit));
+    }
+    response
+}
+
+/// Status and headers of an answer of the core.
+fn dress(response: &mut Answered, reply: &Reply) {
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    let mut put = |name: &'static str, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    put("content-type", &reply.content);
+    put("x-content-type-options", "nosniff");
+    if let Some(head) = &reply.audit {
+        put(AUDIT_HEADER, head);
+    }
+    if let Some(seconds) = reply.retry_after {
+        put("retry-after", &seconds.to_string());
+    }
+    if reply.no_store || reply.content == NDJSON {
+        put("cache-control", "no-store");
+    }
+}
+
+/// A refusal of the edge itself.
+fn refusal(fault: &Fault, path: &str, busy: Busy) -> Answered {
+    let text = serde_json::to_vec(fault).unwrap_or_default();
+    let mut response = Response::new(Body::whole(text, busy));
+    let reply = Reply {
+        status: fault.kind.status(),
+        content: "application/json".to_owned(),
+        audit: None,
+        retry_after: fault.retry_after,
+        no_store: false,
+    };
+    dress(&mut response, &reply);
+    if fault.kind == Kind::Method
+        && let Ok(value) = HeaderValue::from_str(&methods(path))
+    {
+        response.headers_mut().insert(header::ALLOW, value);
+    }
+    response
+}
