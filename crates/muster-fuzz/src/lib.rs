@@ -18,6 +18,7 @@
 pub mod audit;
 pub mod cli;
 pub mod document;
+pub mod edge;
 pub mod envelope;
 pub mod host;
 pub mod intent;
@@ -79,6 +80,7 @@ targets! {
     envelope_1 = envelope::one;
     envelope_2 = envelope::two;
     envelope_2_parts = envelope::two_from_parts;
+    frames = edge::frames;
     host_certificate = peer::host_certificate;
     host_key_text = peer::host_key_text;
     host_spec = provision::host_spec;
@@ -107,6 +109,7 @@ targets! {
     provision_facts = provision::provision_facts;
     public_key = ssh::public_key;
     public_key_line = ssh::public_key_line;
+    request_line = edge::request_line;
     revoked_signers = trust::revoked_signers;
     root_answer = provision::root_answer;
     rotate_files = provision::rotate_files;

@@ -27,11 +27,10 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_sys::signals::EndingSignals;
-use rustix::fd::AsFd as _;
-use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
@@ -209,29 +208,41 @@ impl Connection {
     }
 }
 
+/// The edge as a program: until it is told to end.
+#[must_use]
+pub fn main(socket: PathBuf) -> ExitCode {
+    match run(&Options { socket, limits: Limits::default(), confine: true }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            log(3, &why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Runs an edge until it is told to end.
 ///
 /// # Errors
 /// Why it cannot: one line.
 pub fn run(options: &Options) -> Result<(), String> {
-    // Before anything else has threads or handlers.
-    let signals = EndingSignals::catch().map_err(|e| e.to_string())?;
     muster_sys::system::open_files(FILES);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| format!("cannot make an event loop: {e}"))?;
-    if options.confine {
-        log(6, &confine::confine()?);
-    }
     runtime.block_on(async {
-        let fd = signals.as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
-        let told = AsyncFd::new(fd).map_err(|e| format!("cannot wait for signals: {e}"))?;
-        tokio::select! {
-            () = serve(options, async {
-                let _ = told.readable().await;
-            }) => {}
+        let listen = |kind| signal(kind).map_err(|e| format!("cannot wait for signals: {e}"));
+        let (mut end, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        if options.confine {
+            log(6, &confine::confine()?);
         }
+        let told = async {
+            tokio::select! {
+                _ = end.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        serve(options, told).await;
         Ok(())
     })
 }

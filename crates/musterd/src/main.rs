@@ -1,7 +1,11 @@
 //! `musterd`: see the library.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
+use musterd::{edge, places};
 
 /// The node's own daemon.
 #[derive(Parser)]
@@ -13,12 +17,22 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Ends TLS and HTTP for the core.
+    Edge {
+        /// The core's socket.
+        #[arg(long, value_name = "PATH", default_value = places::EDGE_SOCKET)]
+        socket: PathBuf,
+    },
     /// Prints the version.
     Version,
 }
 
-fn main() {
+fn main() -> ExitCode {
     match Line::parse().command {
-        Command::Version => println!("musterd {}", env!("CARGO_PKG_VERSION")),
+        Command::Edge { socket } => edge::main(socket),
+        Command::Version => {
+            println!("musterd {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
     }
 }

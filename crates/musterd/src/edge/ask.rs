@@ -229,10 +229,11 @@ fn ask(operation: Operation, values: &Values<'_>) -> Result<Ask, Fault> {
         O::CaRotate => Ask::CaRotate,
         O::CrlUpload => Ask::CrlUpload,
         O::Kubeconfig => Ask::Kubeconfig {
-            server: values
-                .checked("server", &format!("a host or URL of at most {MAX_SERVER} characters"), |v| {
-                    (!v.is_empty() && v.chars().count() <= MAX_SERVER).then(|| v.to_owned())
-                })?,
+            server: values.checked(
+                "server",
+                &format!("a host or URL of at most {MAX_SERVER} characters"),
+                |v| (!v.is_empty() && v.chars().count() <= MAX_SERVER).then(|| v.to_owned()),
+            )?,
         },
         O::JoinToken => Ask::JoinToken {
             role: values.checked("role", "`worker` or `controlplane`", |v| {

@@ -56,16 +56,14 @@ async fn ask(
         write_message(&mut to, hello).await?;
         write_body(&mut to, body).await
     };
-    let reads = read_message::<Reply>(&mut from);
-    tokio::pin!(reads);
-    // A core that refuses answers before it has read all, and reads no more.
-    let early = tokio::select! {
-        reply = &mut reads => Some(reply),
-        _ = writes => None,
-    };
-    let reply = match early {
-        Some(reply) => reply?,
-        None => reads.await?,
+    let reply = {
+        let reads = read_message::<Reply>(&mut from);
+        tokio::pin!(reads);
+        // A core that refuses answers before it has read all, and reads no more.
+        tokio::select! {
+            reply = &mut reads => reply?,
+            _ = writes => reads.await?,
+        }
     };
     let reply = reply.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
     Ok((reply, from, to))

@@ -236,7 +236,11 @@ async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &m
 }
 
 /// Lets answers that have begun come to their end; not for long where the client may no longer be served, or says nothing.
-async fn last<T>(mut serving: Pin<&mut impl Future<Output = T>>, fate: &mut watch::Receiver<Fate>, work: &Work) {
+async fn last<T>(
+    mut serving: Pin<&mut impl Future<Output = T>>,
+    fate: &mut watch::Receiver<Fate>,
+    work: &Work,
+) {
     tokio::select! {
         _ = &mut serving => return,
         () = is_dead(fate) => {}

@@ -47,7 +47,13 @@ pub(crate) async fn keep(edge: &Arc<Edge>, mut serving: watch::Receiver<Option<A
             match TcpListener::bind(now.listen).await {
                 Ok(bound) => {
                     let at = bound.local_addr().unwrap_or(now.listen);
-                    log(6, &format!("listening at {at}, {}", if now.claimed() { "claimed" } else { "unclaimed" }));
+                    log(
+                        6,
+                        &format!(
+                            "listening at {at}, {}",
+                            if now.claimed() { "claimed" } else { "unclaimed" }
+                        ),
+                    );
                     listener = Some((now.listen, bound));
                 }
                 Err(e) => log(3, &format!("cannot listen at {}: {e}", now.listen)),

@@ -116,8 +116,7 @@ impl Serving {
 impl Authority {
     fn read(text: &str) -> Result<Self, String> {
         let der = Base64::decode_vec(text).map_err(|_| "the operators' authority is no base64".to_owned())?;
-        let ca =
-            OperatorCa::from_der(der.into()).map_err(|e| format!("the operators' authority: {e}"))?;
+        let ca = OperatorCa::from_der(der.into()).map_err(|e| format!("the operators' authority: {e}"))?;
         let mut store = RootCertStore::empty();
         store.add(ca.der().clone()).map_err(|e| format!("the operators' authority: {e}"))?;
         Ok(Self { ca, names: store.subjects() })
