@@ -12,12 +12,14 @@ mod fault;
 pub mod lifecycle;
 pub mod logs;
 pub mod node;
+pub mod ownership;
 mod proof;
 mod routes;
 pub mod services;
 pub mod upgrade;
 
 pub use fault::{Fault, Kind};
+pub use ownership::rotation_text;
 pub use proof::{Nonce, ProofHeader, proof_text};
 pub use routes::{Answer, Found, MAX_SMALL, Method, ROUTES, Route, find};
 
@@ -29,15 +31,3 @@ pub const AUDIT_HEADER: &str = "muster-audit";
 pub const PROOF_HEADER: &str = "muster-proof";
 /// A stream of JSON values, one on a line.
 pub const NDJSON: &str = "application/x-ndjson";
-
-/// What a client's key signs for a rotation of the operators' authority: which node changes from whom to whom, and at which
-/// list of revoked certificates (its number in lower-case hex, empty where the node has none). Fingerprints are SHA-256 over DER.
-#[must_use]
-pub fn rotation_text(node: &[u8; 32], old: &[u8; 32], new: &[u8; 32], list: &str) -> Vec<u8> {
-    let mut text = b"muster-ca-rotate\0".to_vec();
-    for part in [node, old, new] {
-        text.extend_from_slice(part);
-    }
-    text.extend_from_slice(list.as_bytes());
-    text
-}

@@ -38,12 +38,22 @@ enum Sight {
     Owner,
     /// Everybody who knows a name, and nobody may list: folder 0711, files 0644.
     ByName,
+    /// Everybody may enter and list, the files are its owner's: folder 0755, files 0600.
+    Entered,
 }
 
 impl Sight {
     const fn forbidden(self) -> u32 {
         match self {
             Self::Owner => PRIVATE,
+            Self::ByName | Self::Entered => NOT_WRITABLE_BY_OTHERS,
+        }
+    }
+
+    /// The same of its files.
+    const fn forbidden_of_files(self) -> u32 {
+        match self {
+            Self::Owner | Self::Entered => PRIVATE,
             Self::ByName => NOT_WRITABLE_BY_OTHERS,
         }
     }
@@ -52,12 +62,13 @@ impl Sight {
         match self {
             Self::Owner => 0o700,
             Self::ByName => 0o711,
+            Self::Entered => 0o755,
         }
     }
 
     const fn file(self) -> Mode {
         match self {
-            Self::Owner => Mode::from_raw_mode(0o600),
+            Self::Owner | Self::Entered => Mode::from_raw_mode(0o600),
             Self::ByName => Mode::from_raw_mode(0o644),
         }
     }
@@ -97,6 +108,12 @@ impl StateDir {
         Self::open_for(root, path, sight)
     }
 
+    /// Opens a folder that others may enter and nobody but its owner may write to, making it (0755) when missing. What is private
+    /// in it is so by the mode of the file.
+    pub fn open_or_make_shared(root: Root, path: &Path) -> Result<Self, Unsafe> {
+        Self::open_or_make_for(root, path, Sight::Entered)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -112,7 +129,28 @@ impl StateDir {
 
     /// Reads a file of at most `max` bytes, which must be as closed as the folder is to be.
     pub fn read(&self, name: &str, max: u64) -> Result<Vec<u8>, Unsafe> {
-        self.root.read_in(&self.dir, OsStr::new(name), &self.path.join(name), max, self.sight.forbidden())
+        self.root.read_in(
+            &self.dir,
+            OsStr::new(name),
+            &self.path.join(name),
+            max,
+            self.sight.forbidden_of_files(),
+        )
+    }
+
+    /// Reads a file of at most `max` bytes that others may read and must not be able to write.
+    pub fn read_shared(&self, name: &str, max: u64) -> Result<Vec<u8>, Unsafe> {
+        let shown = self.path.join(name);
+        self.root.read_in(&self.dir, OsStr::new(name), &shown, max, file::NOT_WRITABLE_BY_OTHERS)
+    }
+
+    /// Whether there is something of this name.
+    pub fn has(&self, name: &str) -> Result<bool, SysError> {
+        match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(SysError::at("look for", self.path.join(name), e)),
+        }
     }
 
     /// Reads at most the last `max` bytes of a file, however long it is.
@@ -136,8 +174,17 @@ impl StateDir {
 
     /// Replaces `name` with `bytes`, mode 0600, or 0644 in a folder that is read by name.
     pub fn replace(&self, name: &str, bytes: &[u8], durability: Durability) -> Result<(), SysError> {
+        self.replace_with(name, bytes, self.sight.file(), durability)
+    }
+
+    /// Replaces `name` with `bytes`, mode 0644: for what others may read.
+    pub fn replace_shared(&self, name: &str, bytes: &[u8], durability: Durability) -> Result<(), SysError> {
+        self.replace_with(name, bytes, Mode::from_raw_mode(0o644), durability)
+    }
+
+    fn replace_with(&self, name: &str, bytes: &[u8], mode: Mode, d: Durability) -> Result<(), SysError> {
         let tmp = format!(".{name}.tmp");
-        let done = self.replace_through(&tmp, name, bytes, durability);
+        let done = self.replace_through(&tmp, name, bytes, mode, d);
         if done.is_err() {
             // The temporary file is nobody's state; what matters is the error that is returned.
             let _ = rustix::fs::unlinkat(&self.dir, &tmp, AtFlags::empty());
@@ -145,7 +192,14 @@ impl StateDir {
         done
     }
 
-    fn replace_through(&self, tmp: &str, name: &str, bytes: &[u8], d: Durability) -> Result<(), SysError> {
+    fn replace_through(
+        &self,
+        tmp: &str,
+        name: &str,
+        bytes: &[u8],
+        mode: Mode,
+        d: Durability,
+    ) -> Result<(), SysError> {
         let shown = self.path.join(name);
         // A temporary file that a killed writer left is of no use to anybody.
         match rustix::fs::unlinkat(&self.dir, tmp, AtFlags::empty()) {
@@ -153,10 +207,10 @@ impl StateDir {
             Err(e) => return Err(SysError::at("replace", shown, e)),
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.dir, tmp, flags, self.sight.file())
+        let fd = rustix::fs::openat(&self.dir, tmp, flags, mode)
             .map_err(|e| SysError::at("create a temporary file for", &shown, e))?;
         // Not what the umask made of it.
-        rustix::fs::fchmod(&fd, self.sight.file())
+        rustix::fs::fchmod(&fd, mode)
             .map_err(|e| SysError::at("set the mode of a temporary file for", &shown, e))?;
         write_all(&fd, bytes).map_err(|e| SysError::at("write", &shown, e))?;
         if d == Durability::Durable {
@@ -168,6 +222,12 @@ impl StateDir {
             self.sync()?;
         }
         Ok(())
+    }
+
+    /// Removes `name`, and returns when a crash can no longer bring it back; it is no error when it is not there.
+    pub fn remove_durably(&self, name: &str) -> Result<(), SysError> {
+        self.remove(name)?;
+        self.sync()
     }
 
     /// Removes `name`; it is no error when it is not there.
@@ -372,6 +432,26 @@ mod tests {
         assert!(open().unwrap().read("alice", 10).is_err());
         fs::set_permissions(t.path().join("muster/ssh"), fs::Permissions::from_mode(0o731)).unwrap();
         assert!(open().is_err());
+    }
+
+    #[test]
+    fn s17_a_folder_that_others_may_enter_keeps_its_files_private() {
+        let t = tempfile::tempdir().unwrap();
+        let s = StateDir::open_or_make_shared(root(&t), Path::new("/run/muster")).unwrap();
+        let path = |name: &str| t.path().join("run/muster").join(name);
+        let mode = |name: &str| fs::metadata(path(name)).unwrap().mode() & 0o7777;
+        s.replace("secret", b"x", Durability::Volatile).unwrap();
+        s.replace_shared("told", b"y", Durability::Durable).unwrap();
+        assert_eq!((mode(""), mode("secret"), mode("told")), (0o755, 0o600, 0o644));
+        assert_eq!(s.read("secret", 9).unwrap(), b"x");
+        assert!(s.read("told", 9).is_err(), "what others may read is no secret any more");
+        assert_eq!(s.read_shared("told", 9).unwrap(), b"y");
+        assert!(s.has("told").unwrap());
+        s.remove_durably("told").unwrap();
+        s.remove_durably("told").unwrap();
+        assert!(!s.has("told").unwrap());
+        fs::set_permissions(path(""), fs::Permissions::from_mode(0o775)).unwrap();
+        assert!(StateDir::open_or_make_shared(root(&t), Path::new("/run/muster")).is_err());
     }
 
     #[test]

@@ -48,3 +48,25 @@ pub enum Fault {
     #[error("{0}")]
     Other(String),
 }
+
+impl Fault {
+    /// A stable word for programs and the audit.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::PrivateKey => "private-key",
+            Self::Count(_) => "certificate-count",
+            Self::Malformed(_) => "malformed",
+            Self::NoAuthority(_) => "no-authority",
+            Self::NotYet(_) => "not-yet-valid",
+            Self::Ended(_) => "expired",
+            Self::OtherIssuer(_) => "other-authority",
+            Self::Revoked => "revoked",
+            Self::Purpose(_) => "purpose",
+            Self::OtherKey => "other-key",
+            Self::NotTheHolder => "not-the-holder",
+            Self::Outlives(_, _) => "outlives-authority",
+            Self::Other(_) => "certificate",
+        }
+    }
+}

@@ -24,4 +24,5 @@ pub use fault::Fault;
 pub use fingerprint::Fingerprint;
 pub use list::RevocationList;
 pub use operator_ca::{Client, OperatorCa};
+pub use pem::{one_certificate, to_pem};
 pub use serving::Serving;

@@ -16,6 +16,7 @@ pub struct RevocationList {
     number: String,
     next_update: Option<UtcTime>,
     serials: usize,
+    der: Vec<u8>,
 }
 
 impl RevocationList {
@@ -48,11 +49,17 @@ impl RevocationList {
         if has_distribution_point(&list) {
             return Err(Fault::Malformed("revocation list of all clients: it names a distribution point"));
         }
-        Ok(Self { inner: CertRevocationList::Owned(inner), number, next_update, serials })
+        drop(authority);
+        Ok(Self { inner: CertRevocationList::Owned(inner), number, next_update, serials, der })
     }
 
     pub(crate) const fn inner(&self) -> &CertRevocationList<'static> {
         &self.inner
+    }
+
+    /// Its DER: two texts with one number must not differ in it.
+    pub fn der(&self) -> &[u8] {
+        &self.der
     }
 
     /// Its number, lower-case hex without leading zeros. A later list has a higher one; see [`RevocationList::is_after`].

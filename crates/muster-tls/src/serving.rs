@@ -2,13 +2,16 @@
 
 use crate::fault::Fault;
 use crate::fingerprint::Fingerprint;
+use crate::operator_ca::parsed;
+use crate::pem::{one_certificate, to_pem};
 use crate::times::to_x509;
 use core::net::IpAddr;
 use muster_core::UtcTime;
 use rcgen::{
     CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
 };
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use zeroize::Zeroizing;
 
 const DAY: u64 = 86_400;
@@ -40,6 +43,23 @@ impl Serving {
         let key = KeyPair::generate().map_err(other)?;
         let certificate = params.self_signed(&key).map_err(other)?;
         Ok(Self { certificate: certificate.der().clone(), key: Zeroizing::new(key.serialize_der()) })
+    }
+
+    /// Opens one from what [`Serving::to_pem`] gave, and proves that both belong together.
+    pub fn open(certificate: &str, key: &str) -> Result<Self, Fault> {
+        let certificate = one_certificate(certificate)?;
+        let no_key = || Fault::Malformed("private key in PEM (PKCS#8, not encrypted)");
+        let key = PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes()).map_err(|_| no_key())?;
+        let pair = KeyPair::try_from(&key).map_err(|_| no_key())?;
+        let same =
+            parsed(&certificate)?.public_key().subject_public_key.data.as_ref() == pair.public_key_raw();
+        let key = Zeroizing::new(key.secret_pkcs8_der().to_vec());
+        if same { Ok(Self { certificate, key }) } else { Err(Fault::OtherKey) }
+    }
+
+    /// Certificate and key, as files have them.
+    pub fn to_pem(&self) -> (String, Zeroizing<String>) {
+        (to_pem("CERTIFICATE", &self.certificate), Zeroizing::new(to_pem("PRIVATE KEY", &self.key)))
     }
 
     /// What an operator compares.

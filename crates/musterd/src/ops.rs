@@ -4,6 +4,8 @@
 //! record is as durable as its row wants. What is left is the work, and what only the work can find out.
 
 mod access;
+mod ca;
+mod config;
 mod lifecycle;
 mod logs;
 pub mod reset;
@@ -132,9 +134,10 @@ pub fn perform(request: &Request<'_>) -> Result<Done, Fault> {
         | Ask::Drain
         | Ask::Kubeconfig { .. }
         | Ask::JoinToken { .. } => Err(not_in_a_cluster()),
-        Ask::ConfigApply | Ask::CaRotate | Ask::CrlUpload | Ask::AuditRead { .. } | Ask::ProofNonce => {
-            Err(not_built(request))
-        }
+        Ask::ConfigApply => config::apply(request),
+        Ask::CaRotate => ca::rotate(request),
+        Ask::CrlUpload => ca::take_list(request),
+        Ask::AuditRead { .. } | Ask::ProofNonce => Err(not_built(request)),
     }
 }
 

@@ -4,22 +4,36 @@
 //! calls back. What it decides it reads from its own disk: the edge's word counts for an address in a message and no more.
 //!
 //! On disk, below [`places::API`](crate::places::API), a folder of root alone: `operator-ca.pem` (its presence *is* "claimed", its
-//! rename the commit of a claim), `server.key` and `server.crt`, `claim.json`, `crl.der` and `crl.json`.
+//! rename the commit of a claim; see [`record`]), `server.key` and `server.crt` ([`identity`]), `claim.json`, `crl.json` and `crl.der`
+//! ([`revocation`]).
+//!
+//! A node with an owner keeps it, whatever its documents say later. A document that then cannot be read does not shut the owner
+//! out: the API runs on its defaults, with proofs demanded, and says so.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use muster_api::Fault;
-use muster_core::{Machine, Operation, UtcTime};
-use muster_tls::{Client, Fingerprint, OperatorCa};
+use muster_api::{Fault, Kind};
+use muster_core::machine::{Hold, Membership};
+use muster_core::{Machine, Operation, Role, UtcTime};
+use muster_document::Document;
+use muster_pairing::door::Door;
+use muster_tls::{Client, Evidence, Fingerprint, OperatorCa, Serving};
 
+use super::banner::{self, Notice};
+use super::disk::Disk;
+use super::enrolment::Session;
+use super::record::{self, Record};
+use super::revocation::Held;
+use super::{hold, identity, revocation, say};
 use crate::places::Places;
 use crate::wire::{Proof, Serve};
 
 /// What the documents of the node say of its API.
 pub enum Opened {
     /// It runs.
-    Wanted(Box<Owner>),
+    Wanted(Owner),
     /// It does not, and no port is to be opened: exit 78. Why, for the journal.
     NotWanted(String),
 }
@@ -29,9 +43,51 @@ pub enum Opened {
 #[error("{0}")]
 pub struct CannotOpen(pub String);
 
-/// See the module.
+impl From<String> for CannotOpen {
+    fn from(line: String) -> Self {
+        Self(line)
+    }
+}
+
+/// Gives the time. Tests have their own.
+pub(super) type Clock = Arc<dyn Fn() -> UtcTime + Send + Sync>;
+
+/// See the module. Clones are one and the same.
+#[derive(Clone)]
 pub struct Owner {
-    places: Places,
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) disk: Disk,
+    pub(super) now: Clock,
+    pub(super) state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Whom clients are judged by.
+pub(super) struct Trust {
+    pub(super) authority: OperatorCa,
+    pub(super) held: Held,
+}
+
+/// What the documents say, as far as they could be read.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub(super) document: Option<Document>,
+    /// Why the node's document cannot be read.
+    pub(super) broken: Option<String>,
+}
+
+pub(super) struct State {
+    pub(super) serving: Arc<Serving>,
+    pub(super) trust: Option<Arc<Trust>>,
+    pub(super) record: Option<Record>,
+    pub(super) settings: Settings,
+    /// Only where the node has no owner and asks for a code.
+    pub(super) session: Option<Session>,
+    pub(super) door: Door,
+    generation: u64,
 }
 
 /// What `POST /v1/enroll` answers.
@@ -43,7 +99,7 @@ pub struct Enrolment {
     pub body: Vec<u8>,
     /// Seconds, for `Retry-After`.
     pub retry_after: Option<u64>,
-    /// The node has an owner since this answer: `Serve` changes once it is out.
+    /// The node has an owner since this answer: [`Owner::announce`] is to be called once it is out.
     pub claimed: bool,
     /// For the audit: `started`, `enrolled`, or the `reason` of the refusal.
     pub reason: String,
@@ -86,60 +142,111 @@ pub enum Revocation {
 
 impl Owner {
     /// Reads the node's documents and its state, makes what is missing (serving identity, pairing code), pins the authority that a
-    /// document names, and releases the bootstrap where nothing holds it.
+    /// document names, and releases the bootstrap where nothing holds it. Where the authority is to come from a file that is not
+    /// there yet, it waits as long as the document says (`waitFor`, at most an hour).
     ///
     /// # Errors
     /// A document that cannot be read, state that may not be trusted, a node that is in a cluster and has no owner.
     pub fn open(places: &Places) -> Result<Opened, CannotOpen> {
-        Ok(Opened::Wanted(Box::new(Self { places: places.clone() })))
+        Self::open_at(places, Arc::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds())))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // What a thread that panicked left is whole: each change is one assignment after its file was written.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn disk(&self) -> &Disk {
+        &self.shared.disk
+    }
+
+    pub(super) fn now(&self) -> UtcTime {
+        (self.shared.now)()
+    }
+
+    pub(super) fn of(disk: Disk, now: Clock, state: State) -> Self {
+        Self { shared: Arc::new(Shared { disk, now, state: Mutex::new(state), changed: Condvar::new() }) }
+    }
+
+    pub(super) fn trust(&self) -> Option<Arc<Trust>> {
+        self.lock().trust.clone()
     }
 
     /// What the edge serves with.
+    #[must_use]
     pub fn serve(&self) -> Serve {
-        Serve { certificate: Vec::new(), key: Vec::new(), listen: self.listen(), authority: None }
+        let state = self.lock();
+        Serve {
+            certificate: state.serving.certificate.to_vec(),
+            key: state.serving.key.to_vec(),
+            listen: state.settings.listen(),
+            authority: state.trust.as_ref().map(|t| base64(t.authority.der())),
+        }
     }
 
     /// SHA-256 of the node's serving certificate.
     #[must_use]
     pub fn node_fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(&self.serve().certificate)
+        self.lock().serving.fingerprint()
     }
 
     /// Whom the node obeys; `None` where nobody owns it.
     #[must_use]
     pub fn authority(&self) -> Option<OperatorCa> {
-        None
+        self.trust().map(|t| t.authority.clone())
     }
 
     /// Where the edge listens.
     #[must_use]
     pub fn listen(&self) -> SocketAddr {
-        SocketAddr::from(([0, 0, 0, 0], 7443))
+        self.lock().settings.listen()
     }
 
     /// The state of the node as its disk has it now: the bootstrap is another process, so this is read anew each time.
     #[must_use]
     pub fn machine(&self) -> Machine {
-        Machine::UNCLAIMED
+        self.machine_of(&self.lock())
+    }
+
+    pub(super) fn machine_of(&self, state: &State) -> Machine {
+        let claimed = state.trust.is_some();
+        let membership = hold::membership(self.disk()).unwrap_or_else(|e| {
+            say::warning(&format!(
+                "the state of the node cannot be read, nothing is changed until it can: {e}"
+            ));
+            Membership::Leaving
+        });
+        let complete = state.settings.is_complete(hold::is_described(self.disk()));
+        // A node that was forgotten just now and is about to reboot answers as what it is: nobody's.
+        Machine::booted(claimed, complete, membership).unwrap_or(Machine::UNCLAIMED)
     }
 
     /// Whether destructive calls need a `Muster-Proof`.
     #[must_use]
     pub fn proof_required(&self) -> bool {
-        false
+        self.lock().settings.proof_required()
     }
 
-    /// Rises whenever somebody who was let in may be so no longer: another authority, another list, no owner. Handles of an older
-    /// number are judged again with [`Owner::judge_certificate`], and the edge gets [`Owner::serve`] anew.
+    /// Rises whenever somebody who was let in may be so no longer: another authority, another list, no owner, another serving key.
+    /// Handles of an older number are judged again with [`Owner::judge_certificate`], and the edge gets [`Owner::serve`] anew.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        0
+        self.lock().generation
     }
 
     /// Waits until [`Owner::generation`] is another than `seen`, or so long.
+    #[must_use]
     pub fn wait_for_change(&self, seen: u64, longest: Duration) -> u64 {
-        std::thread::sleep(longest);
-        seen
+        let state = self.lock();
+        let waited = self.shared.changed.wait_timeout_while(state, longest, |s| s.generation == seen);
+        waited.unwrap_or_else(PoisonError::into_inner).0.generation
+    }
+
+    /// Makes a change of trust count for those who are connected already. Whoever made the change calls it when his answer is out,
+    /// since it may cut his own connection; new connections are judged by the change from the moment it was made.
+    pub fn announce(&self) {
+        self.lock().generation += 1;
+        self.shared.changed.notify_all();
     }
 
     /// Judges a client by the evidence of its handshake.
@@ -147,7 +254,14 @@ impl Owner {
     /// # Errors
     /// 401: why it is not let in. 409 `unclaimed`.
     pub fn judge(&self, proof: &Proof) -> Result<Client, Fault> {
-        self.judge_certificate(&proof.certificate)
+        let trust = self.trust().ok_or_else(unclaimed)?;
+        let evidence = Evidence {
+            certificate: &proof.certificate,
+            message: &proof.message,
+            scheme: proof.scheme,
+            signature: &proof.signature,
+        };
+        trust.authority.verify_evidence(&evidence, trust.held.list(), self.now()).map_err(|e| turned_away(&e))
     }
 
     /// Judges the certificate (DER) of a client whose evidence was judged before: after the trust changed, and on long connections.
@@ -155,8 +269,8 @@ impl Owner {
     /// # Errors
     /// As [`Owner::judge`].
     pub fn judge_certificate(&self, certificate: &[u8]) -> Result<Client, Fault> {
-        let _ = certificate;
-        Err(not_built())
+        let trust = self.trust().ok_or_else(unclaimed)?;
+        trust.authority.verify_client(certificate, trust.held.list(), self.now()).map_err(|e| turned_away(&e))
     }
 
     /// Whether the state of the node and of its revocation list allow an operation, whoever asks. The role is another question.
@@ -164,96 +278,185 @@ impl Owner {
     /// # Errors
     /// 409 with the reason of [`Operation::allowed_in`], 403 `revocation-lost` or `revocation-ended` (M18).
     pub fn allows(&self, operation: Operation) -> Result<(), Fault> {
-        operation.allowed_in(self.machine()).map_err(|f| Fault::state(f.reason(), f.reason()).fix(f.fix()))
-    }
-
-    /// Answers a body of `POST /v1/enroll`, also on a node that has an owner (409 `claimed`). `address` is as the edge says.
-    pub fn enroll(&self, body: &[u8], address: &str) -> Enrolment {
-        let _ = (body, address);
-        Enrolment {
-            status: 500,
-            body: serde_json::to_vec(&not_built()).unwrap_or_default(),
-            retry_after: None,
-            claimed: false,
-            reason: "not-built".to_owned(),
+        let (machine, trust) = {
+            let state = self.lock();
+            (self.machine_of(&state), state.trust.clone())
+        };
+        operation.allowed_in(machine).map_err(|f| {
+            let what = operation.row().name;
+            Fault::state(f.reason(), format!("`{what}` is not possible now: {f}")).fix(f.fix())
+        })?;
+        // Reads, and what every role may: a list is taken from whoever has one, the signature is its authority.
+        if operation.row().role == Role::Readonly {
+            return Ok(());
+        }
+        match trust.map(|t| t.held.told(self.now())) {
+            Some(Revocation::Lost(why)) => Err(Fault::new(
+                Kind::Forbidden,
+                "revocation-lost",
+                format!("the node took a revocation list and no longer has it, so it only lets look: {why}"),
+            )
+            .fix("Send the newest list: `muster pki revoke` makes it.")),
+            Some(Revocation::List { ended: true, next_update, number, .. }) => Err(Fault::new(
+                Kind::Forbidden,
+                "revocation-ended",
+                format!(
+                    "the revocation list {number} ended at {}, so the node only lets look",
+                    next_update.map_or_else(String::new, |t| t.to_string())
+                ),
+            )
+            .fix("Send a newer list: `muster pki revoke` makes it.")),
+            _ => Ok(()),
         }
     }
 
     /// How the node came to its owner.
     #[must_use]
     pub fn ownership(&self) -> Ownership {
-        Ownership { method: None, at: None, tainted: false, open_enrolment: false, authority: None }
+        let state = self.lock();
+        let record = state.record.as_ref();
+        let open = state.trust.is_none() && state.settings.open_enrolment();
+        Ownership {
+            method: record.map(|r| r.method.as_str().to_owned()),
+            at: record.and_then(|r| UtcTime::parse(&r.at).ok()),
+            tainted: record.is_some_and(|r| r.tainted),
+            open_enrolment: open,
+            authority: state.trust.as_ref().map(|t| t.authority.fingerprint()),
+        }
     }
 
     /// What the node knows of revoked clients.
     #[must_use]
     pub fn revocation(&self) -> Revocation {
-        Revocation::None
+        self.trust().map_or(Revocation::None, |t| t.held.told(self.now()))
     }
 
-    /// Takes a document for a node that is not built yet, and releases the bootstrap if it says all that is needed. Gives the role
-    /// that it names and whether the API will run after the next boot.
-    ///
-    /// # Errors
-    /// 400 `bad-document`, 409 of the node's state, 500.
-    pub fn apply_document(&self, document: &str) -> Result<Applied, Fault> {
-        let _ = document;
-        Err(not_built())
+    /// Why the node's document cannot be read, where it cannot and the node has an owner.
+    #[must_use]
+    pub fn document_fault(&self) -> Option<String> {
+        self.lock().settings.broken.clone()
     }
 
-    /// Makes another authority the owner (S15). It is pinned when this returns; live handles die by [`Owner::generation`].
-    ///
-    /// # Errors
-    /// 400 of the authority or the proof, 409 `unclaimed`, 500.
-    pub fn rotate(&self, rotation: &Rotation<'_>) -> Result<OperatorCa, Fault> {
-        let _ = rotation;
-        Err(not_built())
-    }
-
-    /// Takes a revocation list, PEM or DER (M18).
+    /// Takes a revocation list, PEM or DER (M18). [`Owner::announce`] is called when the answer is out.
     ///
     /// # Errors
     /// 400 of the list, 409 `crl-number`, 500.
     pub fn take_list(&self, list: &[u8]) -> Result<Revocation, Fault> {
-        let _ = list;
-        Err(not_built())
+        let mut state = self.lock();
+        let trust = state.trust.clone().ok_or_else(unclaimed)?;
+        let held = revocation::take(self.disk(), &trust.authority, list)?;
+        let told = held.told(self.now());
+        state.trust = Some(Arc::new(Trust { authority: trust.authority.clone(), held }));
+        Ok(told)
     }
 
-    /// Forgets owner, serving identity, list and document: the last step of a reset, right when it is done again after a crash.
-    /// The markers of the bootstrap go first, so that the node is never in a cluster and unowned.
+    /// Forgets owner, serving identity and list, and gives the machine back the document that it had before anybody wrote one through
+    /// us: the last step of a reset, right when it is done again after a crash. The markers of the bootstrap go first, so that
+    /// the node is never in a cluster and unowned.
     ///
     /// # Errors
-    /// What could not be removed.
+    /// 409 where no reset has begun, 500: what could not be removed.
     pub fn forget(&self) -> Result<(), Fault> {
-        let _ = &self.places;
-        Err(not_built())
+        let mut state = self.lock();
+        let failed = |e: String| Fault::failed("disk", format!("the node is not forgotten yet: {e}"));
+        if hold::membership(self.disk()).map_err(failed)? != Membership::Leaving {
+            return Err(Fault::state("not-resetting", "the node is not being taken apart"));
+        }
+        hold::forget(self.disk()).map_err(failed)?;
+        record::forget(self.disk()).map_err(failed)?;
+        state.trust = None;
+        state.record = None;
+        revocation::drop_all(self.disk()).map_err(failed)?;
+        identity::remove(&self.disk().api).map_err(failed)
+    }
+
+    /// One line for whoever looks at the service.
+    #[must_use]
+    pub fn status(&self) -> String {
+        let machine = self.machine();
+        match (machine.hold(), machine.membership()) {
+            (_, Membership::Leaving) => "being taken apart".to_owned(),
+            (_, Membership::Member) => "owned, in service".to_owned(),
+            (_, Membership::Building) => "owned, being built".to_owned(),
+            (Hold::Claim, _) => "parked: waits for an owner".to_owned(),
+            (Hold::Document, _) => "parked: waits for its owner's document".to_owned(),
+            (Hold::Released, _) => "owned, the bootstrap may go".to_owned(),
+        }
+    }
+
+    /// Lets the bootstrap go or makes it plain that it waits, as the state of the node has it.
+    ///
+    /// # Errors
+    /// One line.
+    pub(super) fn settle(&self, machine: Machine) -> Result<(), String> {
+        match (machine.hold(), machine.membership()) {
+            (Hold::Released, Membership::None) => hold::release(self.disk().places()),
+            (Hold::Claim | Hold::Document, Membership::None) => hold::park(self.disk().places()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows on the console what a person needs to claim the node.
+    pub(super) fn show(&self, state: &State) {
+        let session = state.session.as_ref();
+        banner::show(
+            self.disk(),
+            &Notice {
+                code: session.map(Session::code),
+                tries: session.map_or(0, Session::tries),
+                spent: session.map_or(&[], Session::spent),
+                fingerprint: state.serving.fingerprint(),
+                port: state.settings.listen().port(),
+            },
+        );
     }
 }
 
-/// What became of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// Where it was written.
-    pub path: String,
-    /// The role that it names.
-    pub role: Option<&'static str>,
-    /// Whether the API runs after the next boot.
-    pub api: bool,
-    /// Whether the bootstrap goes on now.
-    pub released: bool,
+impl State {
+    pub(super) fn new(serving: Serving, settings: Settings) -> Self {
+        Self {
+            serving: Arc::new(serving),
+            trust: None,
+            record: None,
+            settings,
+            session: None,
+            door: Door::default(),
+            generation: 1,
+        }
+    }
 }
 
-/// What somebody who would be the new owner shows.
-#[derive(Clone, Copy, Debug)]
-pub struct Rotation<'r> {
-    /// Its certificate, PEM.
-    pub authority: &'r str,
-    /// A client's certificate under it, PEM.
-    pub proof: &'r str,
-    /// By the key of `proof`, over `muster_api::rotation_text`.
-    pub signature: Option<&'r [u8]>,
+impl Settings {
+    fn listen(&self) -> SocketAddr {
+        let default = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 7443));
+        self.document.as_ref().map_or(default, |d| d.api.listen)
+    }
+
+    /// A document that cannot be read may have demanded it.
+    pub(super) fn proof_required(&self) -> bool {
+        self.broken.is_some() || self.document.as_ref().is_some_and(|d| d.api.proof_required)
+    }
+
+    pub(super) fn open_enrolment(&self) -> bool {
+        self.document.as_ref().is_some_and(Document::open_enrolment)
+    }
+
+    /// The document says all that is needed to build the node. `described`: somebody said in this boot what it shall be.
+    pub(super) fn is_complete(&self, described: bool) -> bool {
+        self.document.as_ref().is_some_and(|d| d.role.is_some() && (described || !d.holds_for_document()))
+    }
 }
 
-fn not_built() -> Fault {
-    Fault::failed("not-built", "this build cannot do that yet")
+pub(super) fn unclaimed() -> Fault {
+    let f = muster_core::operation::Forbidden::Unclaimed;
+    Fault::state(f.reason(), "nobody owns this node yet").fix(f.fix())
+}
+
+fn turned_away(fault: &muster_tls::Fault) -> Fault {
+    Fault::new(Kind::Unproven, fault.reason(), format!("the client's certificate: {fault}"))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64ct::{Base64, Encoding};
+    Base64::encode_string(bytes)
 }

@@ -1,0 +1,98 @@
+//! What an unclaimed machine tells whoever stands before it: address, pairing code, fingerprint, and what to type.
+//!
+//! On every console, in the journal, and above each login prompt (`/run/issue.d`, agetty(8), whose `\4` stands for the address
+//! that the machine has by then). Removed when the machine has an owner; the code is worth nothing after that.
+
+use std::net::IpAddr;
+
+use muster_pairing::Code;
+use muster_sys::state::{Durability, StateDir};
+use muster_tls::Fingerprint;
+use std::path::Path;
+
+use super::disk::Disk;
+use super::say;
+
+const FOLDER: &str = "/run/issue.d";
+const FILE: &str = "muster.issue";
+/// The port that nobody needs to type.
+const PORT: u16 = 7443;
+
+/// What there is to tell.
+pub(super) struct Notice<'n> {
+    /// Absent where the node asks for none.
+    pub code: Option<&'n Code>,
+    /// Wrong codes that are still taken.
+    pub tries: u8,
+    /// Who typed wrong ones.
+    pub spent: &'n [IpAddr],
+    /// Of the node's certificate.
+    pub fingerprint: Fingerprint,
+    /// Where it listens.
+    pub port: u16,
+}
+
+impl Notice<'_> {
+    fn text(&self, address: &str) -> String {
+        let place = if self.port == PORT { address.to_owned() } else { format!("{address}:{}", self.port) };
+        let mut out = String::from(
+            "\nThis machine has no owner. It waits to be claimed, and builds nothing until then.\n\n",
+        );
+        let mut row = |name: &str, value: &str| out.push_str(&format!("  {name:<13} {value}\n"));
+        row("address", &place);
+        match self.code {
+            Some(_) if self.tries == 0 => {
+                row("pairing code", "none: too many wrong ones were typed");
+                row("a new one", "reboot, or as root: musterd pairing renew");
+            }
+            Some(code) => row("pairing code", &code.expose()),
+            None => {}
+        }
+        row("fingerprint", &self.fingerprint.to_string());
+        row("claim it", &format!("muster node claim {place}"));
+        if !self.spent.is_empty() {
+            let who: Vec<String> = self.spent.iter().map(ToString::to_string).collect();
+            row("wrong codes", &format!("{} tries left; typed from {}", self.tries, who.join(", ")));
+        }
+        if self.code.is_none() {
+            out.push_str("\n  WARNING: api.insecure is set. NO CODE IS ASKED FOR:\n  whoever reaches this machine first owns it.\n");
+        }
+        out.push('\n');
+        out
+    }
+}
+
+/// Shows it everywhere. What does not work is told to the journal; the code may still be read in another place.
+pub(super) fn show(disk: &Disk, notice: &Notice<'_>) {
+    let addresses = muster_sys::net::addresses(&disk.places().at("/proc"));
+    let shown = addresses.first().map_or_else(
+        || "ADDRESS".to_owned(),
+        |a| match a {
+            IpAddr::V4(a) => a.to_string(),
+            IpAddr::V6(a) => format!("[{a}]"),
+        },
+    );
+    let text = notice.text(&shown);
+    text.lines().filter(|l| !l.is_empty()).for_each(say::info);
+    if muster_sys::console::say(disk.places().root(), &text) == 0 {
+        say::warning("no console takes the pairing code; it is in the journal and at the login prompt");
+    }
+    // Not for every reader of the machine: agetty reads it as root.
+    let written = folder(disk).and_then(|dir| {
+        dir.replace(FILE, notice.text("\\4").as_bytes(), Durability::Volatile).map_err(|e| e.line())
+    });
+    if let Err(e) = written {
+        say::warning(&format!("the login prompt does not show the pairing code: {e}"));
+    }
+}
+
+/// Takes it away.
+pub(super) fn remove(disk: &Disk) {
+    if let Err(e) = folder(disk).and_then(|dir| dir.remove(FILE).map_err(|e| e.line())) {
+        say::warning(&format!("the login prompt goes on showing a pairing code that is worth nothing: {e}"));
+    }
+}
+
+fn folder(disk: &Disk) -> Result<StateDir, String> {
+    StateDir::open_or_make_shared(disk.root()?, Path::new(FOLDER)).map_err(|e| e.to_string())
+}

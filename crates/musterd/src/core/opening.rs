@@ -1,0 +1,170 @@
+//! The start of the core: from what the disk and the documents say to an [`Owner`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::UtcTime;
+use muster_core::machine::Membership;
+use muster_document::values::{Place, SecretSource};
+use muster_document::{Mode, OperatorCa as Named};
+use muster_tls::OperatorCa;
+
+use super::disk::Disk;
+use super::documents::{self, Judged};
+use super::enrolment::{self, Session};
+use super::owner::{CannotOpen, Clock, Opened, Owner, Settings, State, Trust};
+use super::record::{self, Method, Record};
+use super::{banner, hold, identity, revocation, say};
+use crate::places::Places;
+
+/// Longest authority in a file, in bytes.
+const MAX_AUTHORITY: u64 = 64 * 1024;
+/// Between two looks at a file that is not there yet.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Owner {
+    pub(super) fn open_at(places: &Places, now: Clock) -> Result<Opened, CannotOpen> {
+        let disk = Disk::open(places)?;
+        let mut authority = record::authority(&disk)?;
+        record::recover(&disk, authority.as_ref())?;
+        let membership = hold::membership(&disk)?;
+        let settings = settings(&disk, authority.is_some(), now())?;
+        let mode = settings.mode(authority.is_some());
+        if mode == Mode::Disabled && membership != Membership::Leaving {
+            return not_wanted(&disk, &settings, membership);
+        }
+        let (serving, why) = identity::load_or_mint(&disk, now())?;
+        if let Some(why) = why {
+            say::warning(&format!("the serving certificate is a new one, clients must pin it again: {why}"));
+        }
+        let mut session = None;
+        if authority.is_none() && membership != Membership::Leaving {
+            match mode {
+                Mode::Configured => authority = Some(pin(&disk, &settings, &now)?),
+                _ if membership != Membership::None => return Err(nobody_of_a_member()),
+                _ if settings.open_enrolment() => enrolment::remove(&disk)?,
+                _ => session = Some(Session::load_or_mint(&disk)?),
+            }
+        }
+        let mut state = State::new(serving, settings);
+        state.session = session;
+        state.record = record::record(&disk).filter(|_| authority.is_some());
+        if let Some(authority) = authority {
+            state.settings.warn_of_another(&authority);
+            let held = revocation::load(&disk, &authority);
+            state.trust = Some(Arc::new(Trust { authority, held }));
+        }
+        let owner = Self::of(disk, now, state);
+        owner.begin(membership);
+        Ok(Opened::Wanted(owner))
+    }
+
+    /// Tells and does what follows from the state that was found.
+    fn begin(&self, membership: Membership) {
+        let state = self.lock();
+        if state.trust.is_some() {
+            // A claim that was cut short may have left them.
+            banner::remove(self.disk());
+            let _ = enrolment::remove(self.disk());
+        } else if membership == Membership::None {
+            self.show(&state);
+        }
+        if let Err(e) = self.settle(self.machine_of(&state)) {
+            say::warning(&e);
+        }
+    }
+}
+
+impl Settings {
+    /// How the node comes to an owner. One that has an owner and no document at all stays reachable: a document can say otherwise.
+    fn mode(&self, claimed: bool) -> Mode {
+        match &self.document {
+            Some(document) => document.mode(),
+            None if claimed => Mode::Maintenance,
+            None => Mode::Disabled,
+        }
+    }
+
+    /// The pinned one counts; the document is edited by whoever can write it, and that is not to open the door again.
+    pub(super) fn warn_of_another(&self, pinned: &OperatorCa) {
+        let named = self.document.as_ref().and_then(|d| d.api.operator_ca.as_ref());
+        let Some(Named::Inline(pem)) = named else { return };
+        let other = muster_tls::one_certificate(pem).is_ok_and(|der| der != *pinned.der());
+        if other {
+            say::warning(&format!(
+                "the document names another authority than the owner {}, which stays; change it with `muster pki rotate` or `musterd set-ca`",
+                pinned.fingerprint()
+            ));
+        }
+    }
+}
+
+pub(super) fn settings(disk: &Disk, claimed: bool, now: UtcTime) -> Result<Settings, CannotOpen> {
+    let judged = if claimed { Judged::Read } else { Judged::Now(now) };
+    match documents::find(disk, judged) {
+        Ok(found) => Ok(Settings { document: found.map(|f| f.document), broken: None }),
+        Err(e) if claimed => {
+            say::warning(&format!(
+                "the document of the node cannot be read; the API runs on its defaults and demands proofs: {e}"
+            ));
+            Ok(Settings { document: None, broken: Some(e) })
+        }
+        Err(e) => Err(CannotOpen(e)),
+    }
+}
+
+fn not_wanted(disk: &Disk, settings: &Settings, membership: Membership) -> Result<Opened, CannotOpen> {
+    if settings.document.is_none() {
+        return Ok(Opened::NotWanted("no document says that the API is wanted".to_owned()));
+    }
+    banner::remove(disk);
+    if membership == Membership::None {
+        // Nobody needs to own it, since it listens to nobody.
+        hold::release(disk.places())?;
+    }
+    Ok(Opened::NotWanted("the document does not turn the API on".to_owned()))
+}
+
+fn nobody_of_a_member() -> CannotOpen {
+    CannotOpen(
+        "this node is built and nobody owns it; a claim over the network would hand a member of a cluster to whoever comes: name \
+         its owner in /etc/muster/config.yaml (api.operatorCA), or leave the API off"
+            .to_owned(),
+    )
+}
+
+/// Modes A and B: the document names the owner.
+fn pin(disk: &Disk, settings: &Settings, now: &Clock) -> Result<OperatorCa, CannotOpen> {
+    let named = settings.document.as_ref().and_then(|d| d.api.operator_ca.as_ref());
+    let pem = match named {
+        Some(Named::Inline(pem)) => pem.clone(),
+        Some(Named::From(source)) => resolve(disk, source)?,
+        None => return Err(CannotOpen("the document names no authority".to_owned())),
+    };
+    let ca = OperatorCa::from_pem(&pem, now()).map_err(|e| format!("the operators' authority: {e}"))?;
+    let record = Record::new(Method::Configuration, now(), None);
+    record::commit(disk, &ca, record, None)?.iter().for_each(|w| say::warning(w));
+    say::info(&format!("owned by {} ({}), as the document says", ca.name(), ca.fingerprint()));
+    Ok(ca)
+}
+
+fn resolve(disk: &Disk, source: &SecretSource) -> Result<String, String> {
+    let name = source.reached_through;
+    let Place::File(path) = &source.place else {
+        return Err(format!(
+            "{name} names a URL, and this build fetches none; put the certificate on the machine and name its path, or write it into operatorCA"
+        ));
+    };
+    let root = disk.root()?;
+    let since = muster_sys::clock::since_boot();
+    loop {
+        if let Some(pem) = documents::text(&root, path, MAX_AUTHORITY).map_err(|e| format!("{name}: {e}"))? {
+            return Ok(pem);
+        }
+        let waited = muster_sys::clock::since_boot().saturating_sub(since);
+        if waited >= source.wait_for.unwrap_or_default() {
+            return Err(format!("{name}: {path} does not exist, after {} s", waited.as_secs()));
+        }
+        std::thread::sleep(PATIENCE);
+    }
+}
