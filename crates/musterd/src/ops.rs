@@ -11,7 +11,10 @@ mod logs;
 pub mod reset;
 mod services;
 mod state;
-mod upgrade;
+#[cfg(test)]
+mod testing;
+mod tools;
+pub mod upgrade;
 mod works;
 
 use std::io::Write;

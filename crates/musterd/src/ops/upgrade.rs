@@ -1,17 +1,176 @@
 //! Images: stage, apply, roll back.
+//!
+//! Before a pull the name is read in its one spelling ([`Reference`]) and the node's own signing policy asked ([`Policy`]); both
+//! are refusals with a status. Then a stream begins whose last line is the outcome. The pull itself goes on to its own deadline
+//! when the client leaves, and a second call for the same image reads along.
 
-use muster_api::Fault;
+pub mod bootc;
+pub mod policy;
+mod pull;
+pub mod reference;
 
-use super::{Done, Request, not_built};
+use std::time::Duration;
 
+use muster_api::lifecycle::Status;
+use muster_api::upgrade::{Image, StageRequest};
+use muster_api::{Fault, Kind};
+use muster_sys::command::Running;
+
+use super::{Done, Request, Works, lifecycle, tools};
+use crate::places::Places;
+use policy::{Policy, Verdict};
+pub(super) use pull::Slot;
+use reference::Reference;
+
+/// The images of a machine. What is not known is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Images {
+    /// That runs.
+    pub booted: Option<Image>,
+    /// That the next boot takes.
+    pub staged: Option<Image>,
+    /// That a rollback makes the next.
+    pub rollback: Option<Image>,
+}
+
+/// What can change the image that a machine boots.
+pub(super) trait ImageBackend: Send {
+    /// Which images there are.
+    fn images(&self) -> Result<Images, Fault>;
+    /// Begins to pull an image and to stage it, without booting it; ends itself after so long.
+    fn pull(&self, image: &Reference, longest: Duration) -> Result<Running, Fault>;
+    /// Makes the image before this one the next to boot, without booting it.
+    fn roll_back(&self) -> Result<(), Fault>;
+}
+
+/// The back end of this machine, where it has one.
+pub(super) fn backend(places: &Places) -> Option<Box<dyn ImageBackend>> {
+    Some(Box::new(bootc::Bootc::find(places)?))
+}
+
+fn needed(places: &Places) -> Result<Box<dyn ImageBackend>, Fault> {
+    backend(places).ok_or_else(|| {
+        Fault::state("no-image", "this node does not boot from an image: it has no bootc")
+            .fix("Upgrade its packages the way that it was installed.")
+    })
+}
+
+/// `POST /v1/upgrade/stage`.
 pub(super) fn stage(request: &Request<'_>) -> Result<Done, Fault> {
-    Err(not_built(request))
+    let StageRequest { image } = super::body(request)?;
+    let pull = begin(request.places, &request.works.pull, &image, pull::LONGEST)?;
+    let images = request.works.images.clone();
+    Ok(Done::Stream(Box::new(move |client| {
+        let watched = pull.watch(client);
+        images.forget();
+        watched
+    })))
 }
 
+fn begin(
+    places: &Places,
+    slot: &Slot,
+    image: &str,
+    longest: Duration,
+) -> Result<std::sync::Arc<pull::Pull>, Fault> {
+    let image = Reference::parse(image).map_err(|e| Fault::bad("image", e.to_string()))?;
+    let backend = needed(places)?;
+    permit(places, &image)?;
+    slot.pull(&image, backend, longest)
+}
+
+/// The policy that the container tools will ask: a file of root's own, where there is one, comes before the machine's.
+const POLICIES: [&str; 2] = ["/root/.config/containers/policy.json", "/etc/containers/policy.json"];
+
+fn permit(places: &Places, image: &Reference) -> Result<(), Fault> {
+    let forbidden = |reason: &str, error: String| Fault::new(Kind::Forbidden, reason, error);
+    let how = "Name the registry or repository with a `sigstoreSigned` or `signedBy` requirement there: \
+               containers-policy.json(5).";
+    let mut read = None;
+    for path in POLICIES {
+        match bounded(places, path) {
+            Ok(text) => {
+                read = Some((path, text));
+                break;
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Fault::failed("policy", format!("{path} cannot be read: {e}"))),
+        }
+    }
+    let (path, text) = read.ok_or_else(|| {
+        forbidden("policy-missing", "the node has no signing policy, /etc/containers/policy.json".to_owned())
+            .fix(how)
+    })?;
+    let policy = Policy::parse(&text).map_err(|e| {
+        forbidden("policy-broken", format!("{path} is {e}; the container tools would not take it either"))
+            .fix(how)
+    })?;
+    match policy.judge(image) {
+        Verdict::Signed => Ok(()),
+        Verdict::Unsigned => {
+            Err(forbidden("unsigned", format!("{path} would let {} in without a signature", image.name()))
+                .fix(how))
+        }
+        Verdict::Rejected => Err(forbidden("rejected", format!("{path} rejects {}", image.name())).fix(how)),
+    }
+}
+
+fn bounded(places: &Places, path: &str) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    std::fs::File::open(places.at(path))?.take(policy::MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > policy::MAX {
+        return Err(std::io::Error::other("it is longer than 1 MiB"));
+    }
+    Ok(text)
+}
+
+/// `POST /v1/upgrade/apply`.
 pub(super) fn apply(request: &Request<'_>) -> Result<Done, Fault> {
-    Err(not_built(request))
+    quiet(&request.works.pull)?;
+    let images = needed(request.places)?.images()?;
+    if images.staged.is_none() {
+        return Err(Fault::state("nothing-staged", "no image is staged")
+            .fix("Stage one first: `muster node upgrade`."));
+    }
+    let status = Status::of("applying").note("The node reboots into the staged image now.");
+    Ok(Done::status(202, &status)?.and_then(lifecycle::reboot_now(request.places)))
 }
 
+/// `POST /v1/upgrade/rollback`.
 pub(super) fn rollback(request: &Request<'_>) -> Result<Done, Fault> {
-    Err(not_built(request))
+    quiet(&request.works.pull)?;
+    let status = rolled_back(needed(request.places)?.as_ref());
+    request.works.images.forget();
+    Done::json(&status?)
 }
+
+fn rolled_back(backend: &dyn ImageBackend) -> Result<Status, Fault> {
+    if backend.images()?.rollback.is_none() {
+        return Err(Fault::state("nothing-to-roll-back-to", "the node has no image before this one"));
+    }
+    backend.roll_back()?;
+    Ok(Status::of("rolled back")
+        .note("The next reboot takes the image before this one. /var stays as it is."))
+}
+
+/// The images of the machine for its state, where they can be known; not asked for more than once in two seconds.
+pub(super) fn images(places: &Places, works: &Works) -> Images {
+    let ask = || backend(places).and_then(|b| b.images().ok()).unwrap_or_default();
+    works.images.get(Duration::from_secs(2), ask)
+}
+
+/// Nothing is being pulled.
+fn quiet(slot: &Slot) -> Result<(), Fault> {
+    match slot.running() {
+        None => Ok(()),
+        Some(image) => {
+            Err(Fault::state("staging", format!("the node is pulling {}", tools::line(&image, 400)))
+                .fix("Wait until it is done."))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "upgrade/tests.rs"]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+use crate::ops::testing::{Client, Fake};
+use crate::ops::upgrade::pull::LONGEST;
+
+const SIGNED: &str = r#"{"default":[{"type":"reject"}],"transports":{"docker":{"registry.example.com":
+    [{"type":"sigstoreSigned","keyPath":"/k"}],"open.example.com":[{"type":"insecureAcceptAnything"}]}}}"#;
+const IMAGE: &str = "registry.example.com/os/node:2";
+
+/// A bootc that prints, waits for the file `go`, and stages.
+fn node(switch: &str) -> Fake {
+    let fake = Fake::new();
+    let status = format!(
+        "case $1 in status) if [[ -e $root/staged ]]; then cat <<'END'\n{}\nEND\nelse cat <<'END'\n{}\nEND\nfi;; switch) {switch};; esac",
+        include_str!("bootc/staged.json"),
+        include_str!("bootc/not-a-host.json"),
+    );
+    fake.program("/usr/bin/bootc", &status);
+    // What runs it does not change what it is run with.
+    fake.program("/usr/bin/systemd-run", "while [[ $1 != -- ]]; do shift; done; shift; exec \"$@\"");
+    fake.file("/etc/containers/policy.json", SIGNED);
+    fake
+}
+
+const WAITS: &str = "printf 'layer 1\\rlayer 2\\n'; echo warning >&2; until [[ -e $root/go ]]; do sleep 0.01; done; touch $root/staged; echo done";
+
+fn start(fake: &Fake, slot: &Slot, image: &str) -> Result<std::sync::Arc<pull::Pull>, Fault> {
+    begin(&fake.places, slot, image, LONGEST)
+}
+
+fn watched(pull: &std::sync::Arc<pull::Pull>) -> (Client, std::thread::JoinHandle<()>) {
+    let client = Client::default();
+    let (mut mine, pull) = (client.clone(), std::sync::Arc::clone(pull));
+    (client, std::thread::spawn(move || pull.watch(&mut mine).unwrap()))
+}
+
+#[test]
+fn a_pull_streams_its_lines_and_ends_with_what_is_staged() {
+    let fake = node(WAITS);
+    let pull = start(&fake, &Slot::default(), IMAGE).unwrap();
+    let (client, thread) = watched(&pull);
+    client.until("warning");
+    assert!(client.text().starts_with("{\"progress\":\"pulling registry.example.com/os/node:2\"}\n"));
+    fake.file("/go", "");
+    thread.join().unwrap();
+    let text = client.text();
+    let events: Vec<muster_api::upgrade::StageEvent> =
+        text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    use muster_api::upgrade::StageEvent as E;
+    for line in ["layer 1", "layer 2", "warning", "done"] {
+        assert!(events.contains(&E::Progress(line.to_owned())), "{line}: {text}");
+    }
+    assert!(matches!(events.last(), Some(E::Staged(i)) if i.image.as_deref() == Some(IMAGE)), "{text}");
+    let calls = fake.called();
+    let bootc: Vec<_> = calls.iter().filter(|c| c.starts_with("bootc")).collect();
+    assert_eq!(bootc, ["bootc [switch] [registry.example.com/os/node:2]", "bootc [status] [--format=json]"]);
+    let run = calls.iter().find(|c| c.contains("[switch]") && c.starts_with("systemd-run")).unwrap();
+    assert!(run.contains("[--unit=muster-upgrade-stage] [--property=RuntimeMaxSec=1800] [--]"), "{run}");
+    assert!(!calls.iter().any(|c| c.contains("--apply")), "nothing boots an image but what is asked to");
+}
+
+#[test]
+fn a_client_that_leaves_takes_nothing_with_it_and_a_second_call_reads_along() {
+    let fake = node(WAITS);
+    let slot = Slot::default();
+    let pull = start(&fake, &slot, IMAGE).unwrap();
+    let (first, thread) = watched(&pull);
+    first.until("layer 2");
+    first.leave();
+    thread.join().unwrap();
+    let again = start(&fake, &slot, IMAGE).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&pull, &again), "the same pull");
+    let (second, thread) = watched(&again);
+    second.until("layer 1");
+    let other = start(&fake, &slot, "registry.example.com/os/other:1").unwrap_err();
+    assert_eq!((other.kind, other.reason.as_str()), (Kind::State, "staging"));
+    assert_eq!(quiet(&slot).unwrap_err().reason, "staging", "no apply and no rollback meanwhile");
+    fake.file("/go", "");
+    thread.join().unwrap();
+    assert!(second.text().contains("\"staged\""), "{}", second.text());
+    assert!(!first.text().contains("\"staged\""));
+    let switches = fake.called().iter().filter(|c| c.starts_with("bootc [switch]")).count();
+    assert_eq!(switches, 1);
+    quiet(&slot).unwrap();
+}
+
+#[test]
+fn a_pull_that_fails_says_its_last_line_and_one_that_stages_nothing_is_no_success() {
+    for (switch, wanted) in [
+        ("echo first; echo 'manifest unknown' >&2; exit 1", "the pull failed: manifest unknown"),
+        ("kill -9 $$", "the pull failed: it said nothing"),
+        ("true", "the node runs this image already"),
+    ] {
+        let fake = node(switch);
+        let pull = start(&fake, &Slot::default(), IMAGE).unwrap();
+        let (client, thread) = watched(&pull);
+        thread.join().unwrap();
+        let last = client.text().lines().last().unwrap().to_owned();
+        assert!(last.starts_with("{\"error\":") && last.contains(wanted), "{switch}: {last}");
+    }
+}
+
+#[test]
+fn the_nodes_clock_is_the_only_one_and_it_ends_the_pull() {
+    let fake = node("echo $$ > $root/pid; sleep 60");
+    let pull = begin(&fake.places, &Slot::default(), IMAGE, Duration::from_millis(300)).unwrap();
+    let (client, thread) = watched(&pull);
+    thread.join().unwrap();
+    assert!(client.text().contains("was not done in"), "{}", client.text());
+}
+
+#[test]
+fn refusals_come_before_the_first_byte_and_run_nothing() {
+    let fake = node(WAITS);
+    let slot = Slot::default();
+    for (image, kind, reason) in [
+        ("os/node", Kind::Bad, "image"),
+        ("--apply", Kind::Bad, "image"),
+        ("open.example.com/os/node", Kind::Forbidden, "unsigned"),
+        ("quay.io/fedora/silverblue", Kind::Forbidden, "rejected"),
+    ] {
+        let fault = start(&fake, &slot, image).unwrap_err();
+        assert_eq!((fault.kind, fault.reason.as_str()), (kind, reason), "{image}");
+    }
+    fake.file("/etc/containers/policy.json", "{");
+    assert_eq!(start(&fake, &slot, IMAGE).unwrap_err().reason, "policy-broken");
+    std::fs::remove_file(fake.places.at("/etc/containers/policy.json")).unwrap();
+    assert_eq!(start(&fake, &slot, IMAGE).unwrap_err().reason, "policy-missing");
+    assert!(fake.called().is_empty());
+    let bare = Fake::new();
+    let fault = start(&bare, &slot, IMAGE).unwrap_err();
+    assert_eq!((fault.kind, fault.reason.as_str()), (Kind::State, "no-image"));
+}
+
+#[test]
+fn roots_own_policy_comes_first_as_it_does_for_the_container_tools() {
+    let fake = node(WAITS);
+    fake.file("/root/.config/containers/policy.json", r#"{"default":[{"type":"insecureAcceptAnything"}]}"#);
+    let fault = start(&fake, &Slot::default(), IMAGE).unwrap_err();
+    assert_eq!(fault.reason, "unsigned");
+    assert!(fault.error.contains("/root/.config"), "{}", fault.error);
+}
+
+#[test]
+fn a_rollback_with_nothing_before_is_the_nodes_state_and_no_failure() {
+    let fake = node("true");
+    let backend = backend(&fake.places).unwrap();
+    let fault = rolled_back(backend.as_ref()).unwrap_err();
+    assert_eq!((fault.kind, fault.reason.as_str()), (Kind::State, "nothing-to-roll-back-to"));
+    assert!(!fake.called().iter().any(|c| c.contains("rollback")));
+    let text = include_str!("bootc/staged.json");
+    let text = text.replace("\"rollback\": null,", "").replace("\"staged\"", "\"rollback\"");
+    fake.program("/usr/bin/bootc", &format!("[[ $1 == rollback ]] || cat <<'END'\n{text}\nEND"));
+    assert_eq!(rolled_back(backend.as_ref()).unwrap().status, "rolled back");
+    assert_eq!(fake.called().last().unwrap(), "bootc [rollback]", "and no `--apply`");
+}
