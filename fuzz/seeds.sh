@@ -44,7 +44,7 @@ keygen ca384 -t ecdsa -b 384
 kinds='ed25519 p256 p384 p521 rsa'
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(signing ssh host cli provision pairing files tls audit node edge probe)
+[ $# -gt 0 ] || parts=(signing ssh host cli provision pairing files tls audit node edge ops probe)
 for part in "${parts[@]}"; do
   # shellcheck source=/dev/null
   . "$fuzz/seeds.d/$part.sh"

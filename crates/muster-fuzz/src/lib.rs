@@ -24,6 +24,7 @@ pub mod host;
 pub mod intent;
 pub mod node;
 pub mod operator;
+pub mod ops;
 pub mod pairing;
 pub mod params;
 pub mod peer;
@@ -70,6 +71,7 @@ targets! {
     agent_answer = peer::agent_answer;
     allowed_signers = trust::allowed_signers;
     audit_chain = audit::chain;
+    bootc_status = ops::bootc_status;
     certificate = ssh::certificate;
     client_certificate = tls::client_certificate;
     controller_key = provision::controller_key;
@@ -84,6 +86,7 @@ targets! {
     host_certificate = peer::host_certificate;
     host_key_text = peer::host_key_text;
     host_spec = provision::host_spec;
+    image_policy = ops::image_policy;
     intent = intent::intent;
     inventory = cli::inventory;
     inventory_edit = cli::inventory_edit;
