@@ -92,7 +92,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         b'a'..=b'f' => Some(b - b'a' + 10),
         _ => None,
     };
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     text.as_bytes()

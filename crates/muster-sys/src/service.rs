@@ -98,7 +98,7 @@ impl Peer {
     /// The unit of the service manager that the process runs in, where the v2 hierarchy names one.
     #[must_use]
     pub fn unit(&self) -> Option<String> {
-        let text = crate::procfs::small(&format!("/proc/{}/cgroup", self.pid)).ok()?;
+        let text = crate::procfs::small(format!("/proc/{}/cgroup", self.pid)).ok()?;
         unit_in(&String::from_utf8_lossy(&text)).map(str::to_owned)
     }
 }

@@ -44,14 +44,6 @@ impl Fake {
         self
     }
 
-    /// The real program at its place.
-    pub(super) fn real(&self, path: &str) -> &Self {
-        let place = self.places.at(path);
-        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink(path, place).unwrap();
-        self
-    }
-
     /// Every call since the last look.
     pub(super) fn called(&self) -> Vec<String> {
         let log = self.folder.path().join("called");
