@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -47,7 +47,29 @@ const PROGRAMS: &[Program] = &[
         summary: "signs, provisions and operates hosts that run only signed scripts",
         depends: "libc6, libgcc-s1",
     },
+    Program {
+        name: "musterd",
+        profile: "release",
+        is_static: false,
+        summary: "the API of a node that is claimed and not logged into",
+        depends: "libc6, libgcc-s1, systemd (>= 249)",
+    },
 ];
+
+/// What `systemd-sysusers` and its like cannot do by themselves when the package of the daemon comes.
+const COME: &str = muster_testbed::MUSTERD_INSTALLED;
+/// A node that has an owner keeps him over a new version: both halves start anew, and a port is open after it only if it was before.
+const COME_AGAIN: &str = "\
+if [ \"$1\" = configure ] && [ -n \"$2\" ]; then
+  systemctl try-restart musterd-core.service musterd-edge.service || true
+fi
+";
+/// State stays: who owns the node is not forgotten because a package was removed.
+const GO: &str = "\
+if [ \"$1\" = remove ]; then
+  systemctl disable --quiet --now musterd-edge.service musterd-core.service musterd-edge.socket musterd-control.socket || true
+fi
+";
 
 /// Builds everything.
 pub(crate) fn run() -> Result<()> {
@@ -133,8 +155,8 @@ fn sbom(program: &Program, dist: &Path, version: &str) -> Result<PathBuf> {
     found.with_context(|| format!("cargo cyclonedx wrote no {name}.json"))
 }
 
-/// A Debian package: the program, its licence, and for the CLI its manual pages and completions.
-/// No maintainer scripts: installing it changes no account, no sudoers, no sshd.
+/// A Debian package: the program, its licence, for the CLI its manual pages and completions, for the daemon its units.
+/// Only the daemon's has maintainer scripts; installing the others changes no account, no sudoers, no sshd.
 fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &str) -> Result<PathBuf> {
     let arch = String::from_utf8(Command::new("dpkg").arg("--print-architecture").output()?.stdout)?;
     let arch = arch.trim();
@@ -151,8 +173,21 @@ fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &s
     let copyright = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\n\
          Copyright: the Muster authors\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n".to_string();
     put(&format!("usr/share/doc/{}/copyright", program.name), copyright.as_bytes(), 0o644)?;
-    if program.name == "muster" {
-        pages(built, &tree)?;
+    match program.name {
+        "muster" => pages(built, &tree)?,
+        "musterd" => {
+            for (path, bytes) in muster_testbed::musterd_files()? {
+                put(path.trim_start_matches('/'), &bytes, 0o644)?;
+            }
+            for (link, to) in muster_testbed::MUSTERD_LINKS {
+                let link = tree.join(link.trim_start_matches('/'));
+                fs::create_dir_all(link.parent().context("a link in a package has a folder")?)?;
+                symlink(to, link)?;
+            }
+            put("DEBIAN/postinst", format!("#!/bin/sh\nset -e\n{COME}{COME_AGAIN}").as_bytes(), 0o755)?;
+            put("DEBIAN/prerm", format!("#!/bin/sh\nset -e\n{GO}").as_bytes(), 0o755)?;
+        }
+        _ => {}
     }
     let control = format!(
         "Package: {name}\nVersion: {version}\nArchitecture: {arch}\nSection: admin\nPriority: optional\n\
