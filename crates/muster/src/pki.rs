@@ -14,6 +14,7 @@ pub mod keyfile;
 use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
+use crate::printer;
 use crate::terminal::Passphrases;
 use muster_core::UtcTime;
 use muster_tls::{Authority, Client, OperatorCa, Revoked};
@@ -42,7 +43,7 @@ pub struct Revocations {
 impl Revocations {
     /// Reads the file's text; every serial number is hex as it is written here.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let read: Self = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let read: Self = serde_json::from_str(text).map_err(|e| printer::clean(&e.to_string()))?;
         let plain = |s: &str| {
             (2..=40).contains(&s.len())
                 && s.len().is_multiple_of(2)
