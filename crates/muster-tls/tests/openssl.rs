@@ -187,6 +187,23 @@ fn fingerprints_are_those_of_openssl() {
 }
 
 #[test]
+fn a_nodes_pair_is_opened_as_it_was_kept_and_only_together() {
+    let bench = require!(Bench::new());
+    let serving = Serving::make("edge-1", &[], NOW, serial(9)).expect("a node's certificate");
+    let (certificate, key) = serving.to_pem();
+    let again = Serving::open(&certificate, &key).expect("the pair");
+    assert_eq!((again.certificate, again.key), (serving.certificate, serving.key));
+    // As openssl reads both, they are one pair.
+    bench.write("pair.crt", &certificate);
+    bench.write("pair.key", &key);
+    let of_certificate = bench.run(&["x509", "-in", "pair.crt", "-noout", "-pubkey"]);
+    assert_eq!(bench.run(&["pkey", "-in", "pair.key", "-pubout"]), of_certificate);
+    let other = Serving::make("edge-1", &[], NOW, serial(9)).expect("another").to_pem();
+    assert_eq!(Serving::open(&certificate, &other.1).map(drop), Err(Fault::OtherKey));
+    assert!(Serving::open(&key, &certificate).is_err() && Serving::open(&certificate, "").is_err());
+}
+
+#[test]
 fn the_authority_is_one_certificate_that_may_sign() {
     let bench = require!(Bench::new());
     let ec = ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"];

@@ -14,3 +14,7 @@ mod revocation;
 pub mod rotation;
 mod say;
 mod step;
+
+#[cfg(test)]
+#[path = "core/tests/mod.rs"]
+mod tests;

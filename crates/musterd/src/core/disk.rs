@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use muster_sys::file::{Root, Unsafe};
+use muster_sys::file::{Fault, Root, Unsafe};
 use muster_sys::state::{Durability, StateDir};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +32,13 @@ impl Disk {
     /// One line: a folder that others may write to, or the system's word.
     pub fn open(places: &Places) -> Result<Self, String> {
         let root = || trusted(places);
+        if places.root() != Path::new("/") {
+            // A node has these; a folder that stands for one gets them.
+            for path in ["/var/lib", "/run", "/etc"] {
+                let path = places.at(path);
+                std::fs::create_dir_all(&path).map_err(|e| format!("make {}: {e}", path.display()))?;
+            }
+        }
         let shared =
             |path: &str| StateDir::open_or_make_shared(root()?, Path::new(path)).map_err(|e| advice(&e));
         let state = shared(places::STATE)?;
@@ -65,9 +72,12 @@ pub fn trusted(places: &Places) -> Result<Root, String> {
 }
 
 fn advice(fault: &Unsafe) -> String {
-    format!(
-        "{fault}: state of the node that others could change is not used; give it to root and take write access from others"
-    )
+    match fault.fault {
+        Fault::Mode(..) | Fault::Owner(_) => format!(
+            "{fault}; state of the node that others could change is not used: give it to root and take the access from others"
+        ),
+        _ => fault.to_string(),
+    }
 }
 
 /// A private JSON file, if it is there.
@@ -102,10 +112,16 @@ pub fn write_json(dir: &StateDir, name: &str, value: &impl Serialize, d: Durabil
 /// # Errors
 /// It cannot be read, may not be trusted, or is no text.
 pub fn read_text(dir: &StateDir, name: &str, max: u64) -> Result<Option<String>, String> {
-    match dir.read(name, max) {
-        Ok(bytes) => String::from_utf8(bytes)
-            .map(Some)
-            .map_err(|_| format!("{} is no text (UTF-8)", dir.path().join(name).display())),
+    text_of(dir.read(name, max), &dir.path().join(name).display().to_string())
+}
+
+/// What was read as text; `None` where there was nothing to read.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn text_of(read: Result<Vec<u8>, Unsafe>, shown: &str) -> Result<Option<String>, String> {
+    match read {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| format!("{shown} is no text (UTF-8)")),
         Err(e) if e.is_missing() => Ok(None),
         Err(e) => Err(e.to_string()),
     }

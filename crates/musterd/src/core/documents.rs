@@ -11,7 +11,7 @@ use muster_document::{Document, read, read_embedded};
 use muster_sys::file::Root;
 use muster_tls::OperatorCa;
 
-use super::disk::{Disk, trusted};
+use super::disk::{Disk, text_of, trusted};
 use crate::places::Places;
 
 /// Longest document, in bytes.
@@ -125,9 +125,5 @@ fn pointed_at(root: &Root) -> Result<Option<String>, String> {
 /// # Errors
 /// One line.
 pub fn text(root: &Root, path: &str, max: u64) -> Result<Option<String>, String> {
-    match root.read(Path::new(path), max) {
-        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| format!("{path} is no text (UTF-8)")),
-        Err(e) if e.is_missing() => Ok(None),
-        Err(e) => Err(e.to_string()),
-    }
+    text_of(root.read(Path::new(path), max), path)
 }

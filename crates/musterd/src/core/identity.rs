@@ -20,8 +20,8 @@ const MAX: u64 = 64 * 1024;
 /// # Errors
 /// One line.
 pub(super) fn load_or_mint(disk: &Disk, now: UtcTime) -> Result<(Serving, Option<String>), String> {
-    let read = |name| disk::read_text(&disk.api, name, MAX);
-    let why = match (read(CERTIFICATE)?, read(KEY)?) {
+    let certificate = disk::text_of(disk.api.read_shared(CERTIFICATE, MAX), CERTIFICATE)?;
+    let why = match (certificate, disk::read_text(&disk.api, KEY, MAX)?) {
         (Some(certificate), Some(key)) => match Serving::open(&certificate, &key) {
             Ok(serving) => return Ok((serving, None)),
             Err(e) => Some(format!("{CERTIFICATE} and {KEY} are no pair: {e}")),

@@ -1,0 +1,239 @@
+//! How a node comes to an owner, from which document, and that it keeps it.
+
+use super::*;
+use muster_core::Machine;
+use muster_core::machine::{Hold, Membership};
+
+fn inline(operators: &Operators, more: &str) -> String {
+    let pem = operators.pem.replace('\n', "\\n");
+    format!("api: {{operatorCA: \"{pem}\"}}\n{more}")
+}
+
+#[test]
+fn mode_a_pins_at_the_first_start_and_releases_what_is_complete() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(&inline(&operators, "role: init\n"));
+    let owner = node.open();
+    assert_eq!(owner.authority().as_ref(), Some(operators.authority.ca()));
+    assert_eq!(owner.ownership().method.as_deref(), Some("configuration"));
+    assert_eq!((owner.machine().hold(), node.released()), (Hold::Released, true));
+    assert!(!node.read("/dev/console").contains("pairing code"));
+    assert_eq!(owner.enroll(b"{}", "10.0.0.9").status, 409);
+}
+
+#[test]
+fn mode_a_without_a_role_waits_and_looks_parked() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(&inline(&operators, ""));
+    let owner = node.open();
+    assert_eq!((owner.machine().hold(), node.released()), (Hold::Document, false));
+    assert!(node.read("/systemctl.log").contains("muster-parked.target"));
+    assert!(owner.status().contains("parked"));
+}
+
+#[test]
+fn mode_b_takes_the_authority_from_a_file_and_waits_for_it() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document("api: {operatorCAFrom: {file: /run/late.pem}}\n");
+    assert!(node.refused().contains("/run/late.pem does not exist"));
+    node.document("api: {operatorCAFrom: {file: /run/late.pem, waitFor: 30s}}\n");
+    let (path, pem) = (node.at("/run/late.pem"), operators.pem.clone());
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        fs::write(path, pem).expect("written");
+    });
+    let owner = node.open();
+    later.join().expect("it wrote");
+    assert_eq!(owner.authority().as_ref(), Some(operators.authority.ca()));
+    // A file that others could have written names no owner.
+    let node = super::node();
+    node.document("api: {operatorCAFrom: {file: /open.pem}}\n");
+    node.write("/open.pem", &operators.pem);
+    fs::set_permissions(node.at("/open.pem"), fs::Permissions::from_mode(0o666)).expect("set");
+    assert!(node.refused().contains("0666"));
+    let node = super::node();
+    node.document("api: {operatorCAFrom: {url: 'https://h/ca.pem'}}\n");
+    assert!(node.refused().contains("fetches none"));
+}
+
+#[test]
+fn m17_an_owner_is_kept_whatever_the_documents_say_later() {
+    let (node, ops, other) = (node(), operators("ops"), operators("another"));
+    node.document(&inline(&ops, "role: init\n"));
+    drop(node.open());
+    for document in
+        [MAINTENANCE.to_owned(), inline(&other, ""), "api: {enabled: true, insecure: true}\n".to_owned()]
+    {
+        node.reboot();
+        node.document(&document);
+        let owner = node.open();
+        assert_eq!(owner.authority().as_ref(), Some(ops.authority.ca()), "{document}");
+        assert_eq!(owner.enroll(b"{}", "10.0.0.9").status, 409);
+        assert!(!node.has("/run/muster/enrolment.json"));
+    }
+    // Neither does a document that cannot be read shut the owner out; what it may have demanded is demanded.
+    node.document("api: [\n");
+    let owner = node.open();
+    assert!(owner.proof_required() && owner.document_fault().is_some());
+    fs::remove_file(node.at("/etc/muster/config.yaml")).expect("removed");
+    assert!(!node.open().proof_required());
+}
+
+#[test]
+fn an_authority_that_has_ended_pins_nobody_and_does_not_shut_out_its_own() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(&inline(&operators, ""));
+    node.later(20 * 365 * 86_400);
+    assert!(node.refused().contains("ended"));
+    let node = super::node();
+    node.document(&inline(&operators, ""));
+    drop(node.open());
+    node.later(20 * 365 * 86_400);
+    assert!(node.open().document_fault().is_none(), "the pinned one stays, and the document is read");
+}
+
+#[test]
+fn the_api_that_nobody_wants_is_78_and_releases_a_node_with_a_role() {
+    let node = node();
+    assert!(node.not_wanted().contains("no document"));
+    assert!(!node.released(), "and there is nothing to build");
+    node.document("role: init\n");
+    node.not_wanted();
+    assert!(node.released());
+    assert!(!node.has("/var/lib/muster/api/server.key"), "nothing is minted for a port that is not opened");
+}
+
+#[test]
+fn a_member_that_nobody_owns_is_not_offered_to_whoever_comes() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(MAINTENANCE);
+    node.write("/var/lib/muster/bootstrapped", "");
+    assert!(node.refused().contains("nobody owns it"));
+    node.document(&inline(&operators, "role: init\n"));
+    let owner = node.open();
+    assert_eq!(owner.machine().membership(), Membership::Member);
+    assert!(!node.released(), "it is built already");
+}
+
+#[test]
+fn the_first_source_with_a_document_counts_and_a_broken_one_ends_the_search() {
+    let node = node();
+    node.write("/usr/share/muster/config.yaml", "api: {enabled: true, listen: '10.0.0.4:1'}\n");
+    let listens = || node.open().listen().port();
+    assert_eq!(listens(), 1);
+    node.write("/opt/c.yaml", "api: {enabled: true, listen: '10.0.0.4:2'}\n");
+    node.write("/proc/cmdline", "root=/dev/vda muster.config=/opt/c.yaml\n");
+    assert_eq!(listens(), 2);
+    // A cloud-config without our block hides nothing.
+    node.write("/var/lib/cloud/instance/cloud-config.txt", "#cloud-config\nusers: []\n");
+    assert_eq!(listens(), 2);
+    node.write(
+        "/var/lib/cloud/instance/cloud-config.txt",
+        "#cloud-config\nusers: []\nmuster:\n  api: {enabled: true, listen: '10.0.0.4:3'}\n",
+    );
+    assert_eq!(listens(), 3);
+    node.document("");
+    assert_eq!(listens(), 3, "an empty file is none");
+    node.document("api: {enabled: true, listen: '10.0.0.4:4'}\n");
+    assert_eq!(listens(), 4);
+    node.document("role: nonsense\nrole2: x\n");
+    let why = node.refused();
+    assert!(why.contains("config.yaml") && why.contains("role2") && !why.contains('\n'), "{why}");
+    fs::remove_file(node.at("/etc/muster/config.yaml")).expect("removed");
+    fs::remove_file(node.at("/var/lib/cloud/instance/cloud-config.txt")).expect("removed");
+    node.write("/proc/cmdline", "muster.config=/nowhere.yaml\n");
+    assert!(node.refused().contains("/nowhere.yaml"));
+    node.write("/proc/cmdline", "muster.config=https://h/c.yaml\n");
+    assert!(node.refused().contains("fetches no document"));
+}
+
+#[test]
+fn s10_a_document_that_others_could_write_describes_nothing() {
+    let node = node();
+    node.document(MAINTENANCE);
+    fs::set_permissions(node.at("/etc/muster/config.yaml"), fs::Permissions::from_mode(0o662)).expect("set");
+    assert!(node.refused().contains("0662"));
+    fs::set_permissions(node.at("/etc/muster/config.yaml"), fs::Permissions::from_mode(0o600)).expect("set");
+    fs::set_permissions(node.at("/etc/muster"), fs::Permissions::from_mode(0o777)).expect("set");
+    assert!(node.refused().contains("0777"));
+}
+
+#[test]
+fn half_a_pair_is_minted_anew_and_the_banner_shows_what_is_served() {
+    let node = node();
+    node.document(MAINTENANCE);
+    let first = node.open().node_fingerprint();
+    assert_eq!(node.open().node_fingerprint(), first);
+    for half in ["server.crt", "server.key"] {
+        fs::remove_file(node.at("/var/lib/muster/api").join(half)).expect("removed");
+        let now = node.open().node_fingerprint();
+        assert_ne!(now, first, "{half}");
+        for place in ["/dev/console", "/run/issue.d/muster.issue"] {
+            assert!(node.read(place).contains(&now.to_string()), "{place}");
+        }
+    }
+    let other = super::node();
+    other.document(MAINTENANCE);
+    let stranger = other.open().node_fingerprint();
+    fs::copy(other.at("/var/lib/muster/api/server.crt"), node.at("/var/lib/muster/api/server.crt"))
+        .expect("copied");
+    assert_ne!(node.open().node_fingerprint(), stranger, "a certificate of another key is served by nobody");
+}
+
+#[test]
+fn s18_forgetting_gives_the_node_back_as_it_was_described_before() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(MAINTENANCE);
+    let owner = node.open();
+    let served = owner.node_fingerprint();
+    claim_with(&owner, &node.code(), body(&operators, Some(COMPLETE)), "10.0.0.9");
+    node.write("/var/lib/muster/bootstrapped", "");
+    node.write("/var/lib/muster/node.json", "{}");
+    assert_eq!(owner.forget().expect_err("it is in service").reason, "not-resetting");
+    node.write("/var/lib/muster/reset.json", "{}");
+    assert_eq!(owner.machine().membership(), Membership::Leaving);
+    owner.forget().unwrap_or_else(|e| panic!("{e}"));
+    owner.forget().unwrap_or_else(|e| panic!("again: {e}"));
+    assert_eq!(owner.machine(), Machine::UNCLAIMED);
+    assert_eq!(owner.enroll(b"{}", "10.0.0.9").status, 409, "nobody takes it before it has rebooted");
+    for gone in [
+        "bootstrapped",
+        "node.json",
+        "api/operator-ca.pem",
+        "api/claim.json",
+        "api/server.key",
+        "api/server.crt",
+    ] {
+        assert!(!node.at("/var/lib/muster").join(gone).exists(), "{gone}");
+    }
+    assert_eq!(node.read("/etc/muster/config.yaml"), MAINTENANCE);
+    fs::remove_file(node.at("/var/lib/muster/reset.json")).expect("removed");
+    node.reboot();
+    let again = node.open();
+    assert_eq!(again.machine(), Machine::UNCLAIMED);
+    assert_ne!(again.node_fingerprint(), served, "a node that was given up is pinned by nobody");
+    assert_eq!(claim(&node, &again, &operators).status, 200);
+}
+
+#[test]
+fn a_document_is_applied_until_the_node_is_built() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(MAINTENANCE);
+    let owner = node.open();
+    assert_eq!(owner.apply_document(COMPLETE).expect_err("nobody's").reason, "unclaimed");
+    claim(&node, &owner, &operators);
+    assert_eq!(owner.apply_document("role: what\n").expect_err("no document").reason, "bad-document");
+    assert!(!node.released());
+    let waits = owner.apply_document("api: {enabled: true}\n").unwrap_or_else(|e| panic!("{e}"));
+    assert!(waits.api && !waits.released && waits.role.is_none());
+    let applied = owner
+        .apply_document("role: init\napi: {enabled: true, awaitConfig: true}\n")
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(
+        (applied.role, applied.released, applied.path.as_str()),
+        (Some("init"), true, "/etc/muster/config.yaml")
+    );
+    assert!(node.released());
+    node.write("/var/lib/muster/bootstrapped", "");
+    assert_eq!(owner.apply_document(COMPLETE).expect_err("built").reason, "bootstrapped");
+}
