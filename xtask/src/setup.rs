@@ -16,6 +16,7 @@ const FOR_BUILDS: &[Package] = &[("build-essential", "/usr/bin/cc")];
 /// Packages that tests use beside those of the real nodes.
 const FOR_TESTS: &[Package] = &[
     ("openssh-tests", "/usr/lib/openssh/regress/sshsig.sh"),
+    ("curl", "/usr/bin/curl"),
     ("openssl", "/usr/bin/openssl"),
     ("git", "/usr/bin/git"),
     ("python3", "/usr/bin/python3"),

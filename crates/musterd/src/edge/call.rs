@@ -7,7 +7,7 @@ use muster_api::{Fault, Kind};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::body::{Cut, Piece};
 use super::frames::{read, read_message, write_body, write_message};
@@ -19,6 +19,9 @@ use crate::wire::{Broken, Hello, Kind as Frame, Reply};
 const MAX_ANSWER: usize = 4 << 20;
 /// What the core may take beyond the deadline of an operation, which it keeps itself.
 const GRACE: Duration = Duration::from_secs(15);
+
+/// For what came before a stream was cut off to be sent.
+const FLUSH: Duration = Duration::from_millis(100);
 
 /// What the core has begun to answer.
 pub(crate) struct Answer {
@@ -118,7 +121,7 @@ impl Answer {
                 frame = read(&mut from) => frame,
                 () = to.closed() => return,
                 () = is_dead(&mut fate) => break true,
-                () = tokio::time::sleep_until(end) => break true,
+                () = sleep_until(end) => break true,
             };
             let piece = match frame {
                 Ok(Some((Frame::Piece, piece))) => piece,
@@ -135,6 +138,8 @@ impl Answer {
             }
         };
         if cut {
+            // What came before is sent as soon as nothing follows at once; an end of this kind would throw it away.
+            sleep(FLUSH).await;
             let _ = timeout(patience, to.send(Err(Cut))).await;
         }
         drop(permit);

@@ -16,7 +16,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::call::away;
 use super::http;
 use super::link::{Handle, NoHandle};
 use super::patient::Patient;
@@ -44,8 +43,17 @@ pub(crate) struct Conn {
     pub address: IpAddr,
     /// What its client showed; `None` where the node has no owner.
     proof: Option<Proof>,
-    handle: tokio::sync::Mutex<Option<Handle>>,
+    shown: tokio::sync::Mutex<Shown>,
     work: Arc<Work>,
+}
+
+/// What came of showing the client to the core.
+#[derive(Default)]
+enum Shown {
+    #[default]
+    NotYet,
+    Known(Handle),
+    Refused(Fault),
 }
 
 /// Requests that are being answered.
@@ -105,27 +113,26 @@ impl Conn {
         self.proof.is_some()
     }
 
-    /// Its handle on the link that is now, or what to answer instead.
-    pub(crate) async fn handle(&self) -> Result<Handle, Fault> {
-        let mut mine = self.handle.lock().await;
+    /// Its handle on the link that is now. A refusal is for good.
+    pub(crate) async fn handle(&self) -> Result<Handle, NoHandle> {
+        let mut shown = self.shown.lock().await;
         let link = self.edge.link.number();
-        if let Some(handle) = mine.as_ref().filter(|h| Some(h.link) == link) {
-            return Ok(handle.clone());
+        match &*shown {
+            Shown::Known(handle) if Some(handle.link) == link => return Ok(handle.clone()),
+            Shown::Refused(fault) => return Err(NoHandle::Refused(fault.clone())),
+            _ => {}
         }
-        let Some(proof) = self.proof.clone() else { return Err(away()) };
-        match self.edge.link.open(self.address.to_string(), proof).await {
+        let Some(proof) = self.proof.clone() else { return Err(NoHandle::Away) };
+        let answer = self.edge.link.open(self.address.to_string(), proof).await;
+        match &answer {
             Ok(handle) => {
-                *mine = Some(handle.clone());
+                *shown = Shown::Known(handle.clone());
                 self.edge.register(self.id, &handle.handle);
-                Ok(handle)
             }
-            Err(NoHandle::Away) => Err(away()),
-            Err(NoHandle::Refused(fault)) => {
-                // One answer, and then the connection ends.
-                self.edge.doom(self.id, Fate::Leaving);
-                Err(fault)
-            }
+            Err(NoHandle::Refused(fault)) => *shown = Shown::Refused(fault.clone()),
+            Err(NoHandle::Away) => {}
         }
+        answer
     }
 }
 
@@ -169,7 +176,7 @@ pub(crate) async fn serve(
         id,
         address,
         proof,
-        handle: tokio::sync::Mutex::default(),
+        shown: tokio::sync::Mutex::default(),
         work: Arc::default(),
     });
     if conn.claimed() {
@@ -177,8 +184,8 @@ pub(crate) async fn serve(
         let _ = conn.handle().await;
     }
     speak(&conn, stream, &mut fate).await;
-    if let Some(handle) = conn.handle.lock().await.take() {
-        edge.link.close(handle);
+    if let Shown::Known(handle) = &*conn.shown.lock().await {
+        edge.link.close(handle.clone());
     }
 }
 

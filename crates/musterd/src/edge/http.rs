@@ -4,7 +4,7 @@ use core::convert::Infallible;
 use core::time::Duration;
 use std::sync::Arc;
 
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -15,8 +15,9 @@ use tokio::time::timeout;
 use super::Fate;
 use super::ask::{Wanted, methods, read};
 use super::body::Body;
-use super::call::{Answer, call};
+use super::call::{Answer, away, call};
 use super::conn::{Busy, Conn};
+use super::link::NoHandle;
 use crate::wire::{Ask, Call, Hello, Reply};
 
 /// Longest `Muster-Proof`.
@@ -27,6 +28,8 @@ const MAX_ENROLL: usize = muster_pairing::message::MAX_BODY;
 const ENROLL: Duration = Duration::from_secs(60);
 /// A body up to here needs no room in the budget of bodies.
 const SMALL: usize = 64 * 1024;
+/// What is read of a body that is too long, so that its sender hears that it is.
+const MAX_DISCARD: usize = 8 << 20;
 /// What a budget of bodies counts in.
 const UNIT: usize = 64 * 1024;
 /// Pieces of a stream that wait for a slow client.
@@ -52,8 +55,7 @@ pub(crate) async fn answer(conn: Arc<Conn>, request: Request<Incoming>) -> Resul
         Ok(Ready::Stream(answer, permit)) => stream(&conn, answer, permit, busy),
         Err(fault) => refusal(&fault, &path, busy),
     };
-    let close = conn.edge.is_doomed(conn.id) || response.status() == StatusCode::PAYLOAD_TOO_LARGE;
-    if close && version < Version::HTTP_2 {
+    if conn.edge.is_doomed(conn.id) && version < Version::HTTP_2 {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
@@ -74,7 +76,15 @@ async fn respond(conn: &Arc<Conn>, request: Request<Incoming>) -> Result<Ready, 
                 .fix("Claim it: `muster node claim`, with the code from its console.")),
         };
     }
-    let handle = conn.handle().await?;
+    let handle = match conn.handle().await {
+        Ok(handle) => handle,
+        Err(NoHandle::Away) => return Err(away()),
+        Err(NoHandle::Refused(fault)) => {
+            // One answer, and then the connection ends.
+            conn.edge.doom(conn.id, Fate::Leaving);
+            return Err(fault);
+        }
+    };
     by_a_program(request.headers())?;
     let (route, ask, line) = match wanted? {
         Wanted::Call { route, ask, request } => (route, ask, request),
@@ -163,27 +173,64 @@ fn permit(of: &Arc<Semaphore>, units: u32) -> Result<OwnedSemaphorePermit, Fault
 
 /// The whole body, of at most so many bytes, in so long.
 async fn body(conn: &Conn, request: Request<Incoming>, most: usize) -> Result<Bytes, Fault> {
-    let too_large = || Fault::new(Kind::TooLarge, "body", format!("the body is over {most} bytes"));
+    // Who asks before it sends has sent nothing yet.
+    let asks = request.headers().contains_key(header::EXPECT);
     let body = request.into_body();
     let hint = hyper::body::Body::size_hint(&body);
-    if hint.lower() > most as u64 {
-        return Err(too_large());
-    }
-    let length = hint.upper().map_or(most, |upper| usize::try_from(upper).unwrap_or(most).min(most));
-    let _room = if length > SMALL {
-        let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX);
-        Some(permit(&conn.edge.bodies, units)?)
-    } else {
-        None
-    };
-    match timeout(conn.edge.limits.body, Limited::new(body, most).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Fault::bad("body", "the body was cut off")),
-        Err(_) => {
-            conn.edge.doom(conn.id, Fate::Leaving);
-            Err(Fault::new(Kind::Slow, "slow-body", "the body did not come in time"))
+    let read = async {
+        if hint.lower() > most as u64 {
+            return Err((!asks).then_some(body));
         }
+        let length = hint.upper().map_or(most, |upper| usize::try_from(upper).unwrap_or(most).min(most));
+        collect(conn, body, most, length).await
+    };
+    let fault = match timeout(conn.edge.limits.body, read).await {
+        Ok(Ok(read)) => return read,
+        Ok(Err(rest)) => {
+            if let Some(rest) = rest {
+                // A connection that is closed on bytes that nobody read is reset, and with it the answer (RFC 9112, 9.6).
+                let _ = timeout(conn.edge.limits.drain, discard(rest)).await;
+            }
+            Fault::new(Kind::TooLarge, "body", format!("the body is over {most} bytes"))
+        }
+        Err(_) => Fault::new(Kind::Slow, "slow-body", "the body did not come in time"),
+    };
+    conn.edge.doom(conn.id, Fate::Leaving);
+    Err(fault)
+}
+
+/// Reads a body to its end; `Err` is what is left of one that is too long.
+async fn collect(
+    conn: &Conn,
+    mut body: Incoming,
+    most: usize,
+    length: usize,
+) -> Result<Result<Bytes, Fault>, Option<Incoming>> {
+    let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX);
+    let room = if length > SMALL { permit(&conn.edge.bodies, units).map(Some) } else { Ok(None) };
+    let _room = match room {
+        Ok(room) => room,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let mut all = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return Ok(Err(Fault::bad("body", "the body was cut off"))) };
+        // What is no data is a trailer, and nobody asked for one.
+        let Ok(data) = frame.into_data() else { continue };
+        if all.len() + data.len() > most {
+            return Err(Some(body));
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(Ok(all.into()))
+}
+
+/// Reads on, for a while, and keeps nothing.
+async fn discard(mut body: Incoming) {
+    let mut left = MAX_DISCARD;
+    while let Some(Ok(frame)) = body.frame().await {
+        let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
+        left = rest;
     }
 }
 

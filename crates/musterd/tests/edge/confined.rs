@@ -1,0 +1,116 @@
+//! What the edge cannot do, tried after it gave it up, in a process of its own; and what it still can.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::core::Core;
+use crate::process::Edge;
+
+const WHERE: &str = "MUSTER_TEST_CONFINED";
+
+/// The other process: the folder of the test, and an address that listens outside.
+fn child() -> Option<(PathBuf, SocketAddr)> {
+    let told = std::env::var(WHERE).ok()?;
+    let (folder, address) = told.split_once('|')?;
+    Some((folder.into(), address.parse().ok()?))
+}
+
+#[test]
+fn m15_a_confined_edge_has_no_file_no_program_and_no_way_out() {
+    if let Some((folder, address)) = child() {
+        tries(&folder, address);
+        std::process::exit(77);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file"), "secret").expect("a file");
+    let outside = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let unix = UnixListener::bind(folder.path().join("core.sock")).expect("a socket");
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = unix.accept().expect("the child");
+        stream.write_all(b"frame").expect("the child");
+    });
+    let told = format!("{}|{}", folder.path().display(), outside.local_addr().expect("a port"));
+    let out = Command::new(std::env::current_exe().expect("this test"))
+        .args([
+            "--exact",
+            "confined::m15_a_confined_edge_has_no_file_no_program_and_no_way_out",
+            "--nocapture",
+        ])
+        .env(WHERE, told)
+        .output()
+        .expect("it starts");
+    assert_eq!(out.status.code(), Some(77), "{out:?}");
+    answering.join().expect("the child connected");
+    assert!(!folder.path().join("new").exists());
+}
+
+/// In the child. A panic is no 77.
+fn tries(folder: &std::path::Path, address: SocketAddr) {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    let mut inherited = std::fs::File::open(folder.join("file")).expect("before");
+    let line = musterd::edge::confine::confine().expect("confined");
+    assert!(line.contains("Landlock, all of it"), "this kernel has all of it: {line}");
+
+    // Files: none by name, not even to look.
+    assert!(std::fs::File::open(folder.join("file")).is_err());
+    assert!(std::fs::write(folder.join("new"), "x").is_err());
+    assert!(std::fs::remove_file(folder.join("file")).is_err());
+    assert!(std::fs::read_dir(folder).is_err());
+    assert!(std::fs::read_to_string("/proc/self/environ").is_err());
+    assert!(std::fs::rename(folder.join("file"), folder.join("new")).is_err());
+    // Programs, processes and threads.
+    assert!(Command::new("/bin/true").status().is_err());
+    assert!(std::thread::Builder::new().spawn(|| {}).is_err());
+    let target = rustix::process::getpid();
+    assert!(rustix::process::kill_process(target, rustix::process::Signal::USR1).is_err());
+    // The network: streams that come in, and nothing that goes out.
+    assert!(TcpStream::connect(address).is_err());
+    assert!(UdpSocket::bind("127.0.0.1:0").is_err());
+    for (family, kind) in [
+        (AddressFamily::NETLINK, SocketType::RAW),
+        (AddressFamily::PACKET, SocketType::RAW),
+        (AddressFamily::INET, SocketType::RAW),
+        (AddressFamily::VSOCK, SocketType::STREAM),
+        (AddressFamily::UNIX, SocketType::DGRAM),
+    ] {
+        assert!(socket(family, kind, None).is_err(), "{family:?}");
+    }
+    // More than it has.
+    assert!(rustix::thread::capabilities(None).is_err());
+
+    // What its work needs goes on: what is open, the core's socket, clients.
+    let mut text = String::new();
+    inherited.read_to_string(&mut text).expect("what is open stays open");
+    assert_eq!(text, "secret");
+    let mut core = UnixStream::connect(folder.join("core.sock")).expect("the core");
+    let mut frame = [0; 5];
+    core.read_exact(&mut frame).expect("the core");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    listener.set_nonblocking(true).expect("ioctl FIONBIO");
+    assert!(listener.accept().is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock));
+    println!("{line}");
+}
+
+#[test]
+fn the_program_is_confined_before_its_first_client() {
+    let core = Core::start(true);
+    let edge = Edge::start(&core);
+    let _ = edge.address();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", edge.child.id())).expect("status");
+    let field = |name: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_else(|| panic!("{status}"));
+        line.trim_start_matches(':').trim().to_owned()
+    };
+    assert_eq!(field("Seccomp"), "2");
+    assert_eq!(field("NoNewPrivs"), "1");
+    assert_eq!(field("Threads"), "1");
+    for set in ["CapEff", "CapPrm", "CapInh"] {
+        assert_eq!(field(set).trim_start_matches('0'), "", "{set}");
+    }
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", edge.child.id())).expect("limits");
+    let core_size = limits.lines().find(|l| l.starts_with("Max core file size")).expect("a line");
+    assert_eq!(core_size.split_whitespace().nth(4), Some("0"), "{core_size}");
+}
