@@ -17,7 +17,7 @@ use landlock::{
     RulesetStatus, Scope,
 };
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
@@ -32,12 +32,15 @@ pub fn confine() -> Result<String, String> {
         move |e| format!("cannot give up {what}: {e}")
     }
     let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
-        .map_err(told("capabilities"))?;
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    // Its unit may have forbidden even to ask, and then there is nothing to give up.
+    if capabilities(None).map_err(told("capabilities"))? != none {
+        set_capabilities(None, none).map_err(told("capabilities"))?;
+    }
     set_no_new_privs(true).map_err(told("new privileges"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(told("core dumps"))?;
     for limit in [Resource::Core, Resource::Nproc] {
-        setrlimit(limit, Rlimit { current: Some(0), maximum: Some(0) }).map_err(told("core dumps"))?;
+        setrlimit(limit, Rlimit { current: Some(0), maximum: Some(0) }).map_err(told("limits"))?;
     }
     let files = files().map_err(told("files"))?;
     // Last, because the others are system calls too.

@@ -135,7 +135,8 @@ fn two_hundred_and_fifty_six_followers_and_the_next_one_is_told_to_wait() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", edge.child.id())).expect("status");
     let high = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a line");
     let kib: u64 = high.trim().trim_end_matches(" kB").parse().expect("a number");
-    assert!(kib < 128 * 1024, "{kib} KiB");
+    println!("peak of 256 followers: {kib} KiB");
+    assert!(kib < 96 * 1024, "{kib} KiB");
     drop(all);
     core.wait_for("gone fed", 256);
     assert_eq!(curl(at, Some(&alice), "/v1/health", &[]).status, 200);
