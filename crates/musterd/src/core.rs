@@ -16,5 +16,4 @@ mod say;
 mod step;
 
 #[cfg(test)]
-#[path = "core/tests/mod.rs"]
 mod tests;

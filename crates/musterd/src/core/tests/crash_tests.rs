@@ -17,7 +17,7 @@ const DOCUMENT: &str = "role: init\n";
 /// Runs one test of this module as a child that dies at `step`.
 fn dies(test: &str, node: &Node, step: &str) {
     let out = std::process::Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", &format!("core::tests::crash::{test}"), "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("core::tests::crash_tests::{test}"), "--nocapture", "--test-threads=1"])
         .env(ROOT, node.root())
         .env(DIES_AT, step)
         .output()

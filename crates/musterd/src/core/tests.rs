@@ -1,10 +1,10 @@
 //! Ownership on a real disk, below a folder that stands for `/`; systemctl is a script that writes down what it was asked.
 
-mod claim;
-mod crash;
-mod modes;
-mod revocation;
-mod rotation;
+mod claim_tests;
+mod crash_tests;
+mod modes_tests;
+mod revocation_tests;
+mod rotation_tests;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
