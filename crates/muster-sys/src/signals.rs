@@ -89,6 +89,18 @@ impl EndingSignals {
         Ok(Self { fd })
     }
 
+    /// Waits for one, so long at most.
+    pub fn wait(&self, longest: std::time::Duration) -> Option<c_int> {
+        let time = rustix::time::Timespec {
+            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: longest.subsec_nanos().into(),
+        };
+        let mut fds = [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::IN)];
+        // An interruption is answered by looking: there is a signal or there is none.
+        let _ = rustix::event::poll(&mut fds, Some(&time));
+        self.take()
+    }
+
     /// The number of a signal that came, if one did.
     pub fn take(&self) -> Option<c_int> {
         // signalfd_siginfo is 128 bytes and begins with the number, 32 bits, native order.

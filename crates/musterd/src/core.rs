@@ -1,19 +1,33 @@
 //! The core: root, no network, decides.
+//!
+//! Threads that block, each with a bound; no event loop. The edge is believed in nothing but that it is the edge.
 
+pub mod audit;
+mod auditing;
 mod banner;
+mod call;
 mod claim;
 pub mod disk;
 pub mod documents;
+mod enrolling;
 mod enrolment;
+pub mod handles;
 pub mod hold;
 mod identity;
+mod link;
 mod opening;
 pub mod owner;
+mod proof;
 mod record;
 mod revocation;
 pub mod rotation;
+mod run;
 mod say;
+mod server;
 mod step;
+mod stream;
 
 #[cfg(test)]
 mod tests;
+
+pub use run::{Options, run};

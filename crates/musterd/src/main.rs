@@ -23,6 +23,8 @@ enum Command {
         #[arg(long, value_name = "PATH", default_value = places::EDGE_SOCKET)]
         socket: PathBuf,
     },
+    /// The half that may: root, no network.
+    Core(musterd::core::Options),
     /// Prints the version.
     Version,
 }
@@ -30,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     match Line::parse().command {
         Command::Edge { socket } => edge::main(socket),
+        Command::Core(options) => musterd::core::run(&options),
         Command::Version => {
             println!("musterd {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

@@ -1,0 +1,44 @@
+//! `POST /v1/enroll`: carried to the one who owns that question, and written down.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::audit::{Decision, Event, Room};
+use super::server::{Core, answer, answer_fault, busy};
+use super::stream::Timed;
+use crate::wire::{Broken, Reply, read_body};
+
+/// Longest body: a document in JSON, where a byte may take two, beside an authority.
+const MAX_BODY: usize = 2 * (1 << 20) + 128 * 1024;
+/// In which it must be there, and the answer be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Serves one step of a pairing.
+///
+/// # Errors
+/// The edge sent what does not belong here, or left.
+pub(crate) fn serve(core: &Arc<Core>, address: &str, stream: &UnixStream) -> Result<(), Broken> {
+    let head = || Some(core.audit.head().to_string());
+    let Some(_bytes) = core.bodies.take(MAX_BODY) else {
+        return answer_fault(stream, &busy(), head(), PATIENCE);
+    };
+    let body = read_body(&mut Timed::new(stream, PATIENCE), MAX_BODY)?;
+    let address: String = address.chars().take(64).collect();
+    let done = core.owner.enroll(&body, &address);
+    let decision = if done.status < 300 { Decision::Allowed } else { Decision::Denied };
+    let event =
+        Event::new("enroll").decision(decision).reason(&done.reason).status(done.status).address(&address);
+    // A claim stands whether or not it can be written; it is also in the claim's own record.
+    if !done.claimed || core.audit.first(&event, Room::Reserved).is_err() {
+        core.audit.waits(event);
+    }
+    let reply = Reply {
+        status: done.status,
+        content: "application/json".to_owned(),
+        audit: head(),
+        retry_after: done.retry_after,
+        no_store: true,
+    };
+    answer(stream, &reply, &done.body, PATIENCE)
+}

@@ -1,0 +1,187 @@
+//! The link: what the edge serves with, and who its clients are.
+//!
+//! One at a time; a new one ends the one before, and all its handles. The edge may go on serving whom it likes: what it cannot do
+//! is call in the name of anybody who has no handle of the link that is.
+
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use muster_api::{Fault, Kind};
+use muster_core::UtcTime;
+use muster_sys::clock;
+use muster_tls::Fingerprint;
+
+use super::audit::{Decision, Event, Who};
+use super::handles::{Handle, Handles};
+use super::server::Core;
+use super::stream::Timed;
+use crate::wire::{Broken, FaultMessage, Proof, ToCore, ToEdge, VERSION, message, read_message};
+
+/// How long the edge may take to take a message.
+const TAKES: Duration = Duration::from_secs(10);
+/// Longest certificate of a client.
+const MAX_CERTIFICATE: usize = 16 * 1024;
+/// Longest signature, and longest signed text.
+const MAX_SIGNATURE: usize = 2048;
+
+/// See the module.
+pub(crate) struct Link {
+    out: Mutex<UnixStream>,
+    /// Its clients.
+    pub handles: Handles,
+}
+
+impl Link {
+    /// Tells the edge something. One that does not listen is no edge any more.
+    pub(crate) fn tell(&self, what: &ToEdge) {
+        let out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = message(what).and_then(|bytes| {
+            std::io::Write::write_all(&mut Timed::new(&out, TAKES), &bytes)?;
+            Ok(())
+        });
+        if sent.is_err() {
+            drop(out);
+            self.end();
+        }
+    }
+
+    /// Ends it and its handles.
+    pub(crate) fn end(&self) {
+        self.handles.end_all();
+        // Its reader wakes up by this.
+        let out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = out.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Serves a link to its end.
+///
+/// # Errors
+/// What the edge sent that does not belong there.
+pub(crate) fn serve(core: &Arc<Core>, version: u32, stream: &UnixStream) -> Result<(), Broken> {
+    if version != VERSION {
+        return Err(Broken::Message(format!(
+            "the edge speaks version {version}, and {VERSION} is spoken here: restart it"
+        )));
+    }
+    let link = Arc::new(Link { out: Mutex::new(stream.try_clone()?), handles: Handles::default() });
+    // Told before it can be told anything else: the first message says what to serve with.
+    let seen = core.owner.generation();
+    link.tell(&ToEdge::Serve(core.owner.serve()));
+    core.take_link(&link);
+    if core.owner.generation() != seen {
+        link.tell(&ToEdge::Serve(core.owner.serve()));
+    }
+    stream.set_read_timeout(None)?;
+    let done = listen(core, &link, stream);
+    core.leave_link(&link);
+    link.end();
+    done
+}
+
+fn listen(core: &Core, link: &Link, mut stream: &UnixStream) -> Result<(), Broken> {
+    while let Some(said) = read_message::<ToCore>(&mut stream)? {
+        match said {
+            ToCore::Open { id, address, proof } => {
+                let answer = match open(core, link, address, proof) {
+                    Ok(handle) => ToEdge::Opened { id, handle },
+                    Err(fault) => {
+                        ToEdge::NotOpened { id, fault: FaultMessage { status: fault.kind.status(), fault } }
+                    }
+                };
+                link.tell(&answer);
+            }
+            ToCore::Close { handle } => drop(link.handles.end(&handle)),
+            ToCore::TurnedAway { address, reason, certificate } => {
+                turned_away(core, &address, &reason, certificate.as_deref());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn open(core: &Core, link: &Link, address: String, proof: Proof) -> Result<String, Fault> {
+    let small = proof.certificate.len() <= MAX_CERTIFICATE
+        && proof.message.len() <= MAX_SIGNATURE
+        && proof.signature.len() <= MAX_SIGNATURE;
+    let judged = if small {
+        // Read before the judgement: a change during it makes the handle one of an older state, to be judged again.
+        let generation = core.owner.generation();
+        core.owner.judge(&proof).map(|client| (client, generation))
+    } else {
+        Err(Fault::new(Kind::Unproven, "certificate", "a certificate or signature that is too long"))
+    };
+    let judged = judged.and_then(|(client, generation)| {
+        let shown: String = address.chars().take(64).collect();
+        let handle = Handle::new(client, proof.certificate.clone(), shown, generation)
+            .map_err(|e| Fault::failed("internal", e.line()))?;
+        let id = handle.id.clone();
+        if link.handles.put(Arc::new(handle)) {
+            Ok(id)
+        } else {
+            Err(Fault::new(Kind::Busy, "busy", "too many clients are connected"))
+        }
+    });
+    judged.inspect_err(|fault| {
+        let certificate = Fingerprint::of(&proof.certificate).to_string();
+        core.audit.waits(
+            Event::new("handshake")
+                .decision(Decision::Denied)
+                .reason(&fault.reason)
+                .detail(&fault.error)
+                .status(fault.kind.status())
+                .address(&address)
+                .certificate(&certificate),
+        );
+    })
+}
+
+/// What the edge says of somebody whom it turned away: for the record, with the reason a word and the certificate a fingerprint.
+fn turned_away(core: &Core, address: &str, reason: &str, certificate: Option<&str>) {
+    let word = |c: char| c.is_ascii_lowercase() || c == '-';
+    let reason = if reason.len() <= 32 && reason.chars().all(word) { reason } else { "unknown" };
+    let event = Event::new("handshake").decision(Decision::Denied).reason(reason).address(address);
+    core.audit.waits(match certificate.and_then(|c| c.parse::<Fingerprint>().ok()) {
+        Some(certificate) => event.certificate(&certificate.to_string()),
+        None => event,
+    });
+}
+
+/// Judges a handle again, if the trust changed since it was judged.
+///
+/// # Errors
+/// Why its client would not be let in now.
+pub(crate) fn judge_again(core: &Core, handle: &Handle) -> Result<(), Fault> {
+    let now = UtcTime::from_unix(clock::unix_seconds());
+    let generation = core.owner.generation();
+    if handle.generation.load(Ordering::Acquire) == generation && !handle.is_dead(now) {
+        return Ok(());
+    }
+    let client = core.owner.judge_certificate(&handle.certificate)?;
+    // A handle says who it is for its whole life; a certificate that reads otherwise now is a fault of ours.
+    if client != handle.client || handle.is_dead(now) {
+        return Err(Fault::new(
+            Kind::Unproven,
+            "ended",
+            "this connection's client was judged otherwise before",
+        ));
+    }
+    handle.generation.store(generation, Ordering::Release);
+    Ok(())
+}
+
+/// After the trust changed: everybody is judged again, whoever fails is cut, and the edge serves anew.
+pub(crate) fn trust_changed(core: &Core, link: &Link) {
+    for handle in link.handles.list() {
+        if let Err(fault) = judge_again(core, &handle)
+            && link.handles.end(&handle.id)
+        {
+            let who = Who::from(&*handle);
+            core.audit.waits(Event::new("cut").reason(&fault.reason).who(who).address(&handle.address));
+            link.tell(&ToEdge::Drop { handle: handle.id.clone() });
+        }
+    }
+    link.tell(&ToEdge::Serve(core.owner.serve()));
+}

@@ -1,0 +1,157 @@
+//! `musterd core`: from its options to its end.
+
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_sys::command::Command;
+use muster_sys::service;
+use muster_sys::signals::EndingSignals;
+use muster_sys::{SysError, system};
+
+use super::audit::{Audit, Event};
+use super::owner::{Opened, Owner};
+use super::server::{Core, Gate, accept};
+use crate::places::{EDGE_SOCKET, Places};
+
+/// The node's API is not wanted: no failure, and no reason to start again.
+const NOT_WANTED: u8 = 78;
+/// The edge's user.
+const EDGE_USER: &str = "muster-edge";
+/// The edge's unit.
+const EDGE_UNIT: &str = "musterd-edge.service";
+/// What the core has open at most: calls, their files, what they run.
+const FILES: u64 = 4096;
+
+/// What stands on the command line.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Options {
+    /// A folder that stands for `/`: for trying it out, with sockets of its own
+    #[arg(long, value_name = "DIR")]
+    pub state_root: Option<PathBuf>,
+    /// User id of the edge, instead of that of `muster-edge`
+    #[arg(long, value_name = "UID", requires = "state_root")]
+    pub edge_uid: Option<u32>,
+}
+
+/// Runs until it is told to end.
+#[must_use]
+pub fn run(options: &Options) -> ExitCode {
+    match serve(options) {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("musterd: {why}");
+            service::tell(&format!("STATUS={why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(options: &Options) -> Result<ExitCode, String> {
+    let line = |e: SysError| e.line();
+    let sockets = service::sockets().map_err(line)?;
+    // Before any thread: they all keep these signals waiting for this one.
+    let signals = EndingSignals::catch().map_err(line)?;
+    system::neutral_place().map_err(line)?;
+    system::open_files(FILES);
+    let places = match &options.state_root {
+        Some(root) => Places::below(root.clone()),
+        None => Places::system(),
+    };
+    let owner: Arc<Owner> = match Owner::open(&places).map_err(|e| e.to_string())? {
+        Opened::Wanted(owner) => Arc::from(owner),
+        Opened::NotWanted(why) => {
+            eprintln!("musterd: the node API is not wanted: {why}");
+            service::tell(&format!("STATUS=not wanted: {why}"));
+            return Ok(ExitCode::from(NOT_WANTED));
+        }
+    };
+    let audit = Arc::new(Audit::open(&places).map_err(|e| e.to_string())?);
+    audit.tell_head();
+    let core = Core::new(places.clone(), owner, Arc::clone(&audit));
+    let gate = gate(options, &places, !sockets.is_empty())?;
+    let edge = match sockets.into_iter().find(|s| s.name == "edge") {
+        Some(given) => UnixListener::from(given.socket),
+        None => listen(&places.at(EDGE_SOCKET), gate.uid)?,
+    };
+    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        spawned.map(drop).map_err(|e| format!("cannot start a thread: {e}"))
+    };
+    let writer = Arc::clone(&audit);
+    spawn("audit", Box::new(move || writer.run()))?;
+    let watcher = Arc::clone(&core);
+    spawn("trust", Box::new(move || watcher.watch_trust()))?;
+    let here = Arc::clone(&core);
+    spawn("edge", Box::new(move || accept(&here, &edge, &gate)))?;
+    if options.state_root.is_none() {
+        start_edge()?;
+    }
+    service::tell("READY=1");
+    wait(&signals);
+    core.audit.waits(Event::new("stopped"));
+    let _ = audit.flush();
+    audit.tell_head();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the word to end.
+fn wait(signals: &EndingSignals) {
+    while signals.wait(Duration::from_secs(3600)).is_none() {}
+}
+
+/// Who may connect. The unit is asked for where a service manager made the sockets, because then it made the edge too.
+fn gate(options: &Options, places: &Places, managed: bool) -> Result<Gate, String> {
+    let unit = managed.then(|| EDGE_UNIT.to_owned());
+    if let Some(uid) = options.edge_uid {
+        return Ok(Gate { uid, unit });
+    }
+    let path = places.at("/etc/passwd");
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let uid = user(&text, EDGE_USER)
+        .ok_or_else(|| format!("{} has no user {EDGE_USER}: run systemd-sysusers", path.display()))?;
+    if uid == 0 {
+        return Err(format!(
+            "{EDGE_USER} is user 0 in {}: the edge must be nobody in particular",
+            path.display()
+        ));
+    }
+    Ok(Gate { uid, unit })
+}
+
+/// The user id of a name (passwd(5)).
+fn user(passwd: &str, name: &str) -> Option<u32> {
+    let line = passwd.lines().find(|l| l.split(':').next() == Some(name))?;
+    line.split(':').nth(2)?.parse().ok()
+}
+
+/// A socket of our own making, where no service manager made one: for the edge's user alone.
+fn listen(path: &Path, uid: u32) -> Result<UnixListener, String> {
+    let failed = |e: std::io::Error| format!("cannot listen at {}: {e}", path.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        // To be gone through, and not to be looked at. What is above it is as the umask made it.
+        for folder in folder.ancestors().take(2) {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o711)).map_err(failed)?;
+        }
+    }
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    // Made private by the umask, then given away: at no moment may anybody else connect.
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    chown(path, Some(uid), None).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Starts the other half: it runs only where the API is wanted, which is known here.
+fn start_edge() -> Result<(), String> {
+    let systemctl = Command::new("/usr/bin/systemctl").args(["start", "--no-block", "--", EDGE_UNIT]);
+    let done = systemctl.deadline(Duration::from_secs(20)).run().map_err(|e| e.line())?;
+    if done.ok() { Ok(()) } else { Err(format!("systemctl start {EDGE_UNIT} failed")) }
+}
