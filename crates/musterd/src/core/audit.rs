@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 
 use muster_core::UtcTime;
 use muster_core::audit::{Chain, Head};
-use muster_sys::file::Root;
 use muster_sys::state::StateDir;
 use muster_sys::{SysError, clock, journal};
 
@@ -84,9 +83,8 @@ impl Audit {
     /// The folder may not be trusted, or cannot be written.
     pub fn open(places: &Places) -> Result<Self, NotKept> {
         let boot = clock::boot_id()?;
-        let root = if places.root() == Path::new("/") { Root::system() } else { Root::below(places.root()) };
-        let dir =
-            StateDir::open_or_make(root?, Path::new(AUDIT)).map_err(|e| NotKept::Disk(e.to_string()))?;
+        let root = super::disk::trusted(places).map_err(NotKept::Disk)?;
+        let dir = StateDir::open_or_make(root, Path::new(AUDIT)).map_err(|e| NotKept::Disk(e.to_string()))?;
         let (files, found) = Files::open(&Arc::new(dir))?;
         let inner = Inner {
             files,

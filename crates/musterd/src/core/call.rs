@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use muster_api::{Answer, Fault, Found, Kind, Method, NDJSON, Route, find};
+use muster_api::{Answer, Fault, Kind, NDJSON, Route};
 use muster_core::UtcTime;
 use muster_core::operation::{Audit as Kept, Danger, Row};
 use muster_sys::clock;
@@ -23,6 +23,7 @@ use super::proof::Signed;
 use super::server::{Core, Taken, answer, answer_fault, busy};
 use super::stream::{Timed, wait_for_close};
 use super::{auditing, link};
+use crate::edge::ask::{self, Wanted};
 use crate::ops::{self, Caller, Client, Done, Request};
 use crate::wire::{Ask, Broken, Call, Kind as Frame, Reply, frame, message, read_body};
 
@@ -100,18 +101,12 @@ pub(crate) fn serve(core: &Arc<Core>, asked: &Call, stream: &UnixStream) -> Resu
     }
 }
 
-/// The row of a request, if it is the one that is asked for.
+/// The row of a request, if its one reading is what is asked for: the edge's own reader, run by who believes it nothing.
 fn route(asked: &Call) -> Option<&'static Route> {
     let (method, target) = asked.request.split_once(' ')?;
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let pairs: Vec<(String, String)> = query
-        .split('&')
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    match find(Method::of(method)?, path, &pairs) {
-        Found::Route(route, _) => Some(route).filter(|r| r.operation == asked.ask.operation()),
-        Found::Method | Found::Nothing => None,
+    match ask::read(method, target) {
+        Ok(Wanted::Call { route, ask, request }) if ask == asked.ask && request == asked.request => Some(route),
+        _ => None,
     }
 }
 
