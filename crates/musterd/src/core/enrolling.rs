@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use super::audit::{Decision, Event, Room};
 use super::server::{Core, answer, answer_fault, busy};
-use super::stream::Timed;
+use super::stream::{Timed, wait_for_close};
 use crate::wire::{Broken, Reply, read_body};
 
 /// Longest body: a document in JSON, where a byte may take two, beside an authority.
 const MAX_BODY: usize = 2 * (1 << 20) + 128 * 1024;
 /// In which it must be there, and the answer be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the edge has to hand the answer of a claim on.
+const FLUSH: Duration = Duration::from_secs(5);
 
 /// Serves one step of a pairing.
 ///
@@ -40,5 +42,11 @@ pub(crate) fn serve(core: &Arc<Core>, address: &str, stream: &UnixStream) -> Res
         retry_after: done.retry_after,
         no_store: true,
     };
-    answer(stream, &reply, &done.body, PATIENCE)
+    let answered = answer(stream, &reply, &done.body, PATIENCE);
+    if done.claimed {
+        // The edge serves anew from here on, with the answer behind it.
+        wait_for_close(stream, FLUSH);
+        core.owner.announce();
+    }
+    answered
 }

@@ -66,6 +66,14 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         Opened::NotWanted(why) => {
             eprintln!("musterd: the node API is not wanted: {why}");
             service::tell(&format!("STATUS=not wanted: {why}"));
+            if !sockets.is_empty() {
+                // Else the next knock would start us again.
+                if let Err(e) =
+                    systemctl("stop", &[EDGE_UNIT, "musterd-edge.socket", "musterd-control.socket"])
+                {
+                    eprintln!("musterd: {e}");
+                }
+            }
             return Ok(ExitCode::from(NOT_WANTED));
         }
     };
@@ -88,7 +96,8 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     let here = Arc::clone(&core);
     spawn("edge", Box::new(move || accept(&here, &edge, &gate)))?;
     if options.state_root.is_none() {
-        start_edge()?;
+        // The other half runs only where the API is wanted, which is known here.
+        systemctl("start", &[EDGE_UNIT])?;
     }
     service::tell("READY=1");
     wait(&signals);
@@ -149,9 +158,11 @@ fn listen(path: &Path, uid: u32) -> Result<UnixListener, String> {
     Ok(listener)
 }
 
-/// Starts the other half: it runs only where the API is wanted, which is known here.
-fn start_edge() -> Result<(), String> {
-    let systemctl = Command::new("/usr/bin/systemctl").args(["start", "--no-block", "--", EDGE_UNIT]);
-    let done = systemctl.deadline(Duration::from_secs(20)).run().map_err(|e| e.line())?;
-    if done.ok() { Ok(()) } else { Err(format!("systemctl start {EDGE_UNIT} failed")) }
+/// Asks the service manager for something of our own units, and does not wait for it.
+fn systemctl(verb: &'static str, units: &[&str]) -> Result<(), String> {
+    let command = Command::new("/usr/bin/systemctl").args([verb, "--no-block", "--"]).args(units);
+    let done = command.deadline(Duration::from_secs(20)).run().map_err(|e| e.line())?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    let said = said.lines().next_back().unwrap_or("it did not say why");
+    if done.ok() { Ok(()) } else { Err(format!("systemctl {verb} {}: {said}", units.join(" "))) }
 }

@@ -1,0 +1,261 @@
+//! What is written down, in which order, and what happens when it cannot be.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use muster_core::Role;
+use muster_core::audit::{Head, verify};
+use musterd::wire::{Ask, Call, Hello, Kind, Reply, frame, message, read, read_message};
+
+use crate::support::{Edge, Node, Operators, SOON, document, send};
+
+const READ: Ask = Ask::AuditRead { after: None, follow: false };
+
+fn head(reply: &Reply) -> Head {
+    reply.audit.as_ref().expect("every answer carries one").parse().unwrap()
+}
+
+fn apply(edge: &Edge<'_>, handle: &str) -> crate::support::Got {
+    edge.call_with(handle, Ask::ConfigApply, "POST /v1/config", b"{\"document\":\"nonsense: [\"}", None)
+}
+
+#[test]
+fn m19_every_answer_carries_a_head_that_the_chain_has_and_goes_on_having() {
+    let operators = Operators::new(1);
+    let mut node = Node::owned(&operators);
+    let mut heads = Vec::new();
+    let proof = operators.proof("alice", Role::Admin, 2);
+    for _ in 0..2 {
+        let mut edge = node.link();
+        let handle = edge.open(&proof);
+        for _ in 0..3 {
+            heads.push(head(&edge.health(&handle).unwrap().reply));
+            heads.push(head(&apply(&edge, &handle).reply));
+        }
+        let got = edge.call(&handle, READ, "GET /v1/audit");
+        assert_eq!((got.reply.status, got.reply.content.as_str()), (200, "application/x-ndjson"));
+        // What comes over the API is what is on the disk, and holds by itself.
+        let report = verify(&got.body, None, &heads).unwrap();
+        assert_eq!((report.first, report.torn), (1, 0));
+        assert!(node.chain().as_bytes().starts_with(&got.body));
+        let after = report.head.seq - 3;
+        let ask = Ask::AuditRead { after: Some(after), follow: false };
+        let tail = edge.call(&handle, ask, &format!("GET /v1/audit?after={after}"));
+        assert_eq!(verify(&tail.body, None, &heads[heads.len() - 1..]).unwrap().first, after + 1);
+        drop(edge);
+        // A core that is killed in the middle of it forgets nothing that it handed out.
+        node.kill();
+        node.go();
+    }
+    verify(node.chain().as_bytes(), None, &heads).unwrap();
+    assert_eq!(node.stop(), Some(0));
+    assert!(node.chain().lines().last().unwrap().contains("\"event\":\"stopped\""));
+    let text = node.chain();
+    let mut cut: Vec<_> = text.lines().collect();
+    cut.truncate(heads[2].seq as usize - 1);
+    assert!(
+        verify(format!("{}\n", cut.join("\n")).as_bytes(), None, &heads).is_err(),
+        "a tail that is gone is seen"
+    );
+}
+
+#[test]
+fn m19_an_intent_is_on_the_disk_before_the_act_and_an_outcome_after_it() {
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    let mut edge = node.link();
+    let handle = edge.open(&operators.proof("alice", Role::Admin, 2));
+    // The act itself looks what is on the disk, as a program that the node runs.
+    let seen = node.path("/seen");
+    let chain = node.path(musterd::places::AUDIT).join("chain-00000000000000000001.jsonl");
+    let script = format!("[[ \"$*\" == *reboot* ]] && cp {} {}", chain.display(), seen.display());
+    node.program("/usr/bin/systemctl", &script);
+    let got = edge.call(&handle, Ask::Reboot, "POST /v1/lifecycle/reboot");
+    assert_eq!(got.reply.status, 202, "{got:?}");
+    let until = Instant::now() + SOON;
+    while !fs::read_to_string(&seen).is_ok_and(|t| t.ends_with('\n')) {
+        assert!(Instant::now() < until, "{}", node.called());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = fs::read_to_string(&seen).unwrap();
+    let intent = text.lines().find(|l| l.contains("\"event\":\"intent\"") && l.contains("reboot")).unwrap();
+    let outcome = text.lines().find(|l| l.contains("\"event\":\"outcome\"") && l.contains("reboot")).unwrap();
+    let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["call"].to_string();
+    assert_eq!(id(intent), id(outcome));
+    assert!(outcome.contains("\"status\":202") && outcome.contains("\"decision\":\"allowed\""), "{outcome}");
+    // One that fails says so, by the same two.
+    let got = apply(&edge, &handle);
+    assert_eq!(got.reply.status, 400, "{got:?}");
+    let failed = node.records(&["\"event\":\"outcome\"", "config-apply"]);
+    assert_eq!((failed[0]["decision"].as_str(), failed[0]["status"].as_u64()), (Some("failed"), Some(400)));
+    assert_eq!(failed[0]["reason"], got.reason());
+}
+
+#[test]
+fn m19_a_follower_sees_what_comes_and_ends_with_its_client() {
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    let mut edge = node.link();
+    let handle = edge.open(&operators.proof("alice", Role::Admin, 2));
+    let threads = node.threads();
+    let mut stream = node.connect();
+    let ask = Ask::AuditRead { after: None, follow: true };
+    let request = "GET /v1/audit?follow=true".to_owned();
+    send(&mut stream, &Hello::Call(Call { handle: handle.clone(), ask, request, proof: None }));
+    stream.write_all(&frame(Kind::End, &[]).unwrap()).unwrap();
+    assert_eq!(read_message::<Reply>(&mut stream).unwrap().unwrap().status, 200);
+    let mut text = Vec::new();
+    let mut until = |what: &str, text: &mut Vec<u8>| {
+        while !String::from_utf8_lossy(text).contains(what) {
+            match read(&mut stream).unwrap().unwrap() {
+                (Kind::Piece, piece) => text.extend(piece),
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    until("\"event\":\"started\"", &mut text);
+    apply(&edge, &handle);
+    until("config-apply", &mut text);
+    assert!(verify(&text, None, &[]).is_ok());
+    drop(stream);
+    let end = Instant::now() + SOON;
+    while node.threads() > threads {
+        assert!(Instant::now() < end, "a follower whose client left goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // And with its handle: the trust changed, or the connection of the edge's client ended.
+    let mut stream = node.connect();
+    let ask = Ask::AuditRead { after: None, follow: true };
+    let request = "GET /v1/audit?follow=true".to_owned();
+    let mut bytes =
+        message(&Hello::Call(Call { handle: handle.clone(), ask, request, proof: None })).unwrap();
+    bytes.extend(frame(Kind::End, &[]).unwrap());
+    stream.write_all(&bytes).unwrap();
+    assert_eq!(read_message::<Reply>(&mut stream).unwrap().unwrap().status, 200);
+    send(&mut edge.stream, &musterd::wire::ToCore::Close { handle });
+    while matches!(read(&mut stream), Ok(Some((Kind::Piece, _)))) {}
+}
+
+/// A small disk under the node's state.
+struct Disk<'n>(&'n Node);
+
+impl<'n> Disk<'n> {
+    fn under(node: &'n Node) -> Result<Self, String> {
+        muster_needs::root()?;
+        let at = node.path("/var/lib/muster");
+        fs::create_dir_all(&at).unwrap();
+        let mut mount = Command::new("/usr/bin/mount");
+        let done = mount.args(["-t", "tmpfs", "-o", "size=4m,mode=0755", "none"]).arg(&at).output().unwrap();
+        let why = String::from_utf8_lossy(&done.stderr).into_owned();
+        if done.status.success() { Ok(Self(node)) } else { Err(why) }
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.path("/var/lib/muster/filler")).unwrap();
+        for size in [64 * 1024, 4096, 1] {
+            while file.write_all(&vec![0; size]).is_ok() {}
+        }
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("/usr/bin/umount").arg("-l").arg(self.0.path("/var/lib/muster")).status();
+    }
+}
+
+#[test]
+fn s16_on_a_full_disk_reads_go_on_changes_are_refused_and_what_destroys_is_written_down() {
+    let operators = Operators::new(1);
+    let node = Node::with_document(&document(&operators, ""));
+    let disk = muster_needs::require!(Disk::under(&node));
+    let mut running = Running::start(&node);
+    disk.fill();
+    let mut edge = node.link();
+    let handle = edge.open(&operators.proof("alice", Role::Admin, 2));
+    // What room was taken in advance for ordinary records is soon used up by them.
+    let refused = (0..400).find(|n| {
+        std::thread::sleep(Duration::from_millis(if n % 8 == 0 { 1000 } else { 0 }));
+        let long = format!("/v1/services/{}.service/restart", "k".repeat(400));
+        let ask = Ask::ServiceRestart { unit: format!("{}.service", "k".repeat(400)) };
+        let got = edge.call(&handle, ask, &format!("POST {long}"));
+        got.reply.status == 500 && got.reason() == "audit"
+    });
+    assert!(refused.is_some(), "a change was let through without a record");
+    assert_eq!(edge.health(&handle).unwrap().reply.status, 200, "reads go on");
+    std::thread::sleep(Duration::from_secs(1));
+    let got =
+        edge.call_with(&handle, Ask::Reset, "POST /v1/lifecycle/reset", b"{\"confirm\":\"another\"}", None);
+    assert_ne!(got.reason(), "audit", "the operator's own way out stays open: {got:?}");
+    node.records(&["\"op\":\"reset\"", "\"event\":\"intent\""]);
+    running.stop();
+}
+
+#[test]
+fn s16_where_even_that_is_gone_reboot_falls_back_to_the_journal_and_reset_does_not() {
+    let operators = Operators::new(1);
+    let node = Node::with_document(&document(&operators, ""));
+    let disk = muster_needs::require!(Disk::under(&node));
+    let mut running = Running::start(&node);
+    running.stop();
+    fs::create_dir_all(node.path("/run/systemd/journal")).unwrap();
+    let journal = UnixDatagram::bind(node.path("/run/systemd/journal/socket")).unwrap();
+    journal.set_nonblocking(true).unwrap();
+    // No chain and no room for one: nothing was kept free.
+    fs::remove_dir_all(node.path(musterd::places::AUDIT)).unwrap();
+    fs::create_dir(node.path(musterd::places::AUDIT)).unwrap();
+    fs::set_permissions(
+        node.path(musterd::places::AUDIT),
+        std::os::unix::fs::PermissionsExt::from_mode(0o700),
+    )
+    .unwrap();
+    disk.fill();
+    let mut running = Running::start(&node);
+    let mut edge = node.link();
+    let handle = edge.open(&operators.proof("alice", Role::Admin, 2));
+    let got = edge.call_with(&handle, Ask::Reset, "POST /v1/lifecycle/reset", b"{\"confirm\":\"x\"}", None);
+    assert_eq!((got.reply.status, got.reason().as_str()), (500, "audit"), "{got:?}");
+    for (ask, request, verb) in [
+        (Ask::Reboot, "POST /v1/lifecycle/reboot", "reboot"),
+        (Ask::Shutdown, "POST /v1/lifecycle/shutdown", "poweroff"),
+    ] {
+        let got = edge.call(&handle, ask, request);
+        assert_eq!(got.reply.status, 202, "{got:?}");
+        let (mut buf, mut found) = ([0; 8192], false);
+        while let Ok(n) = journal.recv(&mut buf) {
+            let text = String::from_utf8_lossy(&buf[..n]).into_owned();
+            found |= text.contains("MUSTER_AUDIT={") && text.contains(request) && text.contains("\"alice\"");
+        }
+        assert!(found, "{request} left no trace in the journal");
+        let until = Instant::now() + SOON;
+        while !node.called().contains(verb) {
+            assert!(Instant::now() < until, "{}", node.called());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    running.stop();
+    drop(disk);
+}
+
+/// A core on a node that somebody else holds.
+struct Running(std::process::Child);
+
+impl Running {
+    fn start(node: &Node) -> Self {
+        Self(node.spawn())
+    }
+
+    fn stop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

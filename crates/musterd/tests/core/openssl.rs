@@ -1,0 +1,52 @@
+//! Certificates that our own authority does not make.
+
+use std::fs;
+use std::process::Command;
+
+use musterd::wire::Proof;
+
+use crate::support::{Operators, handshake};
+
+/// A client of these operators whose certificate names no role.
+pub fn client_without_role(operators: &Operators) -> Option<Proof> {
+    client_of(operators, "/CN=nobody/O=acme")
+}
+
+/// A client of these operators with this subject, made by openssl(1).
+pub fn client_of(operators: &Operators, subject: &str) -> Option<Proof> {
+    if let Err(why) = muster_needs::tool("/usr/bin/openssl", "openssl") {
+        muster_needs::skip(&why);
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let openssl = |args: &[&str]| {
+        let done = Command::new("/usr/bin/openssl").args(args).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    fs::write(at("ca.pem"), &operators.pem).unwrap();
+    fs::write(at("ca.key"), operators.key.as_str()).unwrap();
+    fs::write(at("ext"), "extendedKeyUsage=clientAuth\n").unwrap();
+    let (key, csr, crt) = (at("key"), at("csr"), at("crt"));
+    openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", &key]);
+    openssl(&["req", "-new", "-key", &key, "-subj", subject, "-out", &csr]);
+    openssl(&[
+        "x509",
+        "-req",
+        "-in",
+        &csr,
+        "-CA",
+        &at("ca.pem"),
+        "-CAkey",
+        &at("ca.key"),
+        "-days",
+        "1",
+        "-set_serial",
+        "77",
+        "-extfile",
+        &at("ext"),
+        "-out",
+        &crt,
+    ]);
+    Some(handshake(&fs::read_to_string(crt).unwrap(), &fs::read_to_string(key).unwrap()))
+}
