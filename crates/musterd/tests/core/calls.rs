@@ -146,7 +146,7 @@ fn m15_without_a_role_every_operation_is_refused() {
     let operators = Operators::new(1);
     let node = Node::owned(&operators);
     let mut edge = node.link();
-    let Some(proof) = crate::openssl::client_without_role(&operators) else { return };
+    let proof = muster_needs::require!(crate::openssl::client_without_role(&operators));
     let handle = edge.open(&proof);
     for (ask, request) in asks() {
         let got = edge.call(&handle, ask, request);
