@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Signing policies of images (containers-policy.json(5)) behind the name of one, and what bootc prints of a host.
+# Records as journalctl(1) writes them, behind a byte that says where they are cut; signing policies of images (containers-policy.json(5)) behind the name of one, and what bootc prints of a host.
 policy() { printf '%s\n%s' "$1" "$2"; }
 signed='{"type":"sigstoreSigned","keyPath":"/k","signedIdentity":{"type":"matchRepository"}}'
 gpg='{"type":"signedBy","keyType":"GPGKeys","keyPaths":["/a","/b"]}'
@@ -20,3 +20,15 @@ put bootc_status good-no-host <"$fixtures/not-a-host.json"
 printf '{"status":{"booted":{"image":null}}}' | put bootc_status good-no-image
 printf '{"status":null}' | put bootc_status bad-null
 printf 'apiVersion: x\n' | put bootc_status bad-yaml
+at() { printf '\004'; cat; }
+journal() { # journal MESSAGE
+  printf '{"__CURSOR":"s=1;i=2","MESSAGE":%s,"__MONOTONIC_TIMESTAMP":"7","_BOOT_ID":"0a","PRIORITY":"3","_SYSTEMD_UNIT":"kubelet.service","__REALTIME_TIMESTAMP":"1000000000000001"}' "$1"
+}
+journal '"started"' | at | put journal_record good-text
+journal '[98,121,255]' | at | put journal_record good-bytes
+journal '["one",[116,119,111]]' | at | put journal_record good-twice
+journal 'null' | at | put journal_record good-null
+printf '{"__REALTIME_TIMESTAMP":"1","_TRANSPORT":"kernel","UNIT":"x","_SYSTEMD_UNIT":"init.scope"}' | at | put journal_record good-kernel
+journal '"\ud83d\ude00 \"__REALTIME_TIMESTAMP\":\"' | at | put journal_record bad-cut
+printf '{"MESSAGE":"no time"}' | at | put journal_record bad-time
+printf -- '-- No entries --' | at | put journal_record bad-words

@@ -90,6 +90,7 @@ targets! {
     intent = intent::intent;
     inventory = cli::inventory;
     inventory_edit = cli::inventory_edit;
+    journal_record = ops::journal_record;
     keygen_call = cli::keygen_call;
     known_hosts = peer::known_hosts;
     krl = trust::krl;

@@ -1,6 +1,8 @@
 //! What a node's operations read: the signing policy of images, and what tools print.
 
 use crate::Said;
+use muster_api::logs::{MAX_MESSAGE, Record};
+use musterd::ops::logs::record::{Found, parse};
 use musterd::ops::upgrade::policy::{Policy, Verdict};
 use musterd::ops::upgrade::reference::Reference;
 use musterd::ops::upgrade::{Images, bootc};
@@ -42,8 +44,10 @@ pub fn image_policy(data: &[u8]) -> Said {
 /// The list that decides: the longest name that the image is or is below, then the longest domain, then the transport's, then
 /// the default.
 fn listed<'v>(policy: &'v Value, image: &Reference) -> &'v Value {
-    let default = &policy["default"];
-    let Some(scopes) = policy["transports"]["docker"].as_object() else { return default };
+    let default = policy.get("default").expect("a policy has one");
+    let Some(scopes) = policy.pointer("/transports/docker").and_then(Value::as_object) else {
+        return default;
+    };
     let name = image.name();
     let domain = image.host().split(':').next().unwrap_or_default();
     let rank = |scope: &str| -> Option<(u8, usize)> {
@@ -82,8 +86,37 @@ pub fn bootc_status(data: &[u8]) -> Said {
         }
     }
     let mut value: Value = serde_json::from_slice(data).expect("a status is JSON");
-    value["status"]["more"] = Value::from(1);
+    let status = value.get_mut("status").and_then(Value::as_object_mut).expect("a status was read");
+    status.insert("more".to_owned(), Value::from(1));
     let again = serde_json::to_vec(&value).expect("a value is JSON");
     assert_eq!(bootc::parse(&again), Ok(images));
     Said::Accepted
+}
+
+/// What is told of a record is bounded and can be written again, also of one that was cut anywhere.
+pub fn journal_record(data: &[u8]) -> Said {
+    let (at, line) = data.split_first().map_or((0, data), |(n, rest)| (usize::from(*n) * 16, rest));
+    let sound = |found: &Found| {
+        let record = &found.record;
+        let text = serde_json::to_vec(record).expect("our own type");
+        assert!(!text.contains(&b'\n'), "one record is one line");
+        assert_eq!(&serde_json::from_slice::<Record>(&text).expect("our own text"), record);
+        assert!(record.message.len() <= MAX_MESSAGE && record.priority <= 7 && record.time.ends_with('Z'));
+        let plain = |u: &String| u.len() <= 255 && !u.contains(|c: char| c.is_control());
+        assert!(record.unit.as_ref().is_none_or(plain));
+    };
+    let (head, tail) = line.split_at(at.min(line.len()));
+    for (head, tail) in [(head, tail), (line, b"".as_slice())] {
+        if let Some(found) = parse(head, Some(tail)) {
+            sound(&found);
+            assert!(found.record.truncated);
+        }
+    }
+    match parse(line, None) {
+        Some(found) => {
+            sound(&found);
+            Said::Accepted
+        }
+        None => Said::Refused,
+    }
 }

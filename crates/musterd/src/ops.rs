@@ -7,7 +7,7 @@ mod access;
 mod ca;
 mod config;
 mod lifecycle;
-mod logs;
+pub mod logs;
 pub mod reset;
 mod services;
 mod state;

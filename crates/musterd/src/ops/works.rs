@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use muster_sys::clock::since_boot;
 
+use super::logs::Feeds;
 use super::state::Units;
 use super::upgrade::{Images, Slot};
 
@@ -13,6 +14,7 @@ use super::upgrade::{Images, Slot};
 #[derive(Clone, Debug, Default)]
 pub struct Works {
     pub(super) pull: Slot,
+    pub(super) feeds: Feeds,
     pub(super) images: Kept<Images>,
     pub(super) units: Kept<Units>,
     pub(super) kubelet: Kept<Option<String>>,
