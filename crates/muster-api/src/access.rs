@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A key to let in.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SshKeyRequest {
@@ -13,6 +14,7 @@ pub struct SshKeyRequest {
 }
 
 /// A key that is let in. The key itself is not told.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SshKey {
@@ -29,6 +31,7 @@ pub struct SshKey {
 }
 
 /// The keys that are let in.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SshKeys {
     /// By account, then as they were added.
@@ -36,6 +39,7 @@ pub struct SshKeys {
 }
 
 /// The keys that are let in no longer.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SshRevoked {
     /// `revoked`.

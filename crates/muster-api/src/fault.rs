@@ -73,6 +73,7 @@ impl Kind {
 }
 
 /// The body of an answer that is no success: one sentence for people, one stable word for programs.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fault {

@@ -12,6 +12,8 @@ mod fault;
 pub mod lifecycle;
 pub mod logs;
 pub mod node;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 pub mod ownership;
 mod proof;
 mod routes;

@@ -14,6 +14,7 @@ pub const MAX_MESSAGE: usize = 256 * 1024;
 pub const KERNEL: &str = "kernel";
 
 /// One record of a journal.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::upgrade::Image;
 
 /// That the node answers, and as what the caller counts.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
@@ -15,6 +16,7 @@ pub struct Health {
 }
 
 /// A node. What is not known is not there.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
@@ -53,6 +55,7 @@ pub struct Node {
 }
 
 /// Kernel and images.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Os {
@@ -74,6 +77,7 @@ pub struct Os {
 }
 
 /// Its part of Kubernetes.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Kubernetes {
@@ -88,6 +92,7 @@ pub struct Kubernetes {
 }
 
 /// Whether a node is well.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeHealth {
@@ -109,6 +114,7 @@ pub struct NodeHealth {
 }
 
 /// Who owns a node, and how that came.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Management {
@@ -130,6 +136,7 @@ pub struct Management {
 }
 
 /// How far a node is taken apart.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResetState {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What the node shall be.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigRequest {
@@ -11,6 +12,7 @@ pub struct ConfigRequest {
 }
 
 /// What became of a document.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigAnswer {
@@ -28,6 +30,7 @@ pub struct ConfigAnswer {
 }
 
 /// Another owner.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateRequest {
@@ -84,6 +87,7 @@ impl RotationSignature {
 }
 
 /// Who owns the node now.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RotateAnswer {
@@ -97,6 +101,7 @@ pub struct RotateAnswer {
 }
 
 /// The list that the node judges by now.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListAnswer {

@@ -67,6 +67,7 @@ impl fmt::Display for ProofHeader {
 }
 
 /// `GET /v1/proof`: a number for one signed request.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Nonce {

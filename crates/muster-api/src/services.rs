@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The services that a node shows.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Services {
     /// By name.
@@ -10,6 +11,7 @@ pub struct Services {
 }
 
 /// One service.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Service {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What to stage.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageRequest {
@@ -11,6 +12,7 @@ pub struct StageRequest {
 }
 
 /// An image that runs, or is staged. What is not known is not there.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Image {
@@ -27,6 +29,7 @@ pub struct Image {
 
 /// A line of the stream that staging answers with. The first is always `progress`, the last `staged` or `error`; a stream
 /// that ends with neither was cut off.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StageEvent {

@@ -18,7 +18,7 @@ use super::body::Body;
 use super::call::{Answer, away, call};
 use super::conn::{Busy, Conn};
 use super::link::NoHandle;
-use crate::wire::{Ask, Call, Hello, Reply};
+use crate::wire::{Call, Hello, Reply};
 
 /// Longest `Muster-Proof`.
 const MAX_PROOF: usize = 4096;
@@ -100,20 +100,14 @@ async fn respond(conn: &Arc<Conn>, request: Request<Incoming>) -> Result<Ready, 
         return Err(Fault::bad("body", "this call takes no body, or `{}`"));
     }
     let deadline = Duration::from_secs(ask.operation().row().deadline.into());
-    let follows = matches!(ask, Ask::Logs { .. } | Ask::AuditRead { .. });
     let hello = Hello::Call(Call { handle: handle.handle, ask, request: line, proof });
     let answer = call(&conn.edge.link, &hello, &body, deadline).await?;
-    finish(route, follows, answer, permit).await
+    finish(route, answer, permit).await
 }
 
 /// A stream is handed on as it comes; everything else is short, and whole or nothing.
-async fn finish(
-    route: &Route,
-    follows: bool,
-    answer: Answer,
-    permit: OwnedSemaphorePermit,
-) -> Result<Ready, Fault> {
-    let streams = follows || route.answer == muster_api::Answer::Stream;
+async fn finish(route: &Route, answer: Answer, permit: OwnedSemaphorePermit) -> Result<Ready, Fault> {
+    let streams = route.answer == muster_api::Answer::Stream;
     if streams && answer.reply.content == NDJSON && answer.reply.status == 200 {
         return Ok(Ready::Stream(answer, permit));
     }
