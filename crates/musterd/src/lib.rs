@@ -6,6 +6,8 @@
 //! deny service, and act as clients that connect to it; it cannot be anybody else.
 #![forbid(unsafe_code)]
 
+pub mod bootstrap;
+pub mod console;
 pub mod core;
 pub mod edge;
 pub mod ops;

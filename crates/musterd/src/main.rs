@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use musterd::{edge, places};
+use musterd::{bootstrap, console, edge, places};
 
 /// The node's own daemon.
 #[derive(Parser)]
@@ -25,6 +25,23 @@ enum Command {
     },
     /// The half that may: root, no network.
     Core(musterd::core::Options),
+    /// Makes of the node what its document says.
+    Bootstrap(bootstrap::Options),
+    /// Shows who owns the node, and what it waits for.
+    Status(console::Socket),
+    /// The pairing of a node that nobody owns.
+    #[command(subcommand)]
+    Pairing(console::PairingCommand),
+    /// Makes another authority the owner, where the owner lost its key.
+    SetCa {
+        /// Its certificate, PEM; - reads standard input.
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        socket: console::Socket,
+    },
+    /// Makes a new serving key, where somebody saw the old one.
+    Rekey(console::Socket),
     /// Prints the version.
     Version,
 }
@@ -33,6 +50,11 @@ fn main() -> ExitCode {
     match Line::parse().command {
         Command::Edge { socket } => edge::main(socket),
         Command::Core(options) => musterd::core::run(&options),
+        Command::Bootstrap(options) => bootstrap::run(&options),
+        Command::Status(socket) => console::status(&socket),
+        Command::Pairing(command) => console::pairing(&command),
+        Command::SetCa { file, socket } => console::set_ca(&socket, &file),
+        Command::Rekey(socket) => console::rekey(&socket),
         Command::Version => {
             println!("musterd {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

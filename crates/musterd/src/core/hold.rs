@@ -57,7 +57,9 @@ pub fn membership(disk: &Disk) -> Result<Membership, String> {
 pub fn begin_building(disk: &Disk) -> Result<(), String> {
     let pid = muster_sys::system::pid();
     let start_time = Stat::of(pid).ok_or("/proc does not show this process")?.start;
-    disk::write_json(&disk.run, BUILDING, &Builder { pid, start_time }, Durability::Volatile)
+    disk::write_json(&disk.run, BUILDING, &Builder { pid, start_time }, Durability::Volatile)?;
+    super::step::reached("building");
+    Ok(())
 }
 
 /// Says that it no longer does.

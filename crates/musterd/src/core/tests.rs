@@ -1,6 +1,8 @@
 //! Ownership on a real disk, below a folder that stands for `/`; systemctl is a script that writes down what it was asked.
 
+mod bootstrap_tests;
 mod claim_tests;
+mod control_tests;
 mod crash_tests;
 mod modes_tests;
 mod revocation_tests;
@@ -74,11 +76,11 @@ impl Node {
         let program = self.at("/usr/bin/systemctl");
         let log = self.at("/systemctl.log");
         let text = format!("#!/bin/sh\necho \"$@\" >> '{}'\n{ending}\n", log.display());
-        // Another name first: a script that is open for writing cannot be run.
-        let new = program.with_extension("new");
-        fs::write(&new, text).expect("written");
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).expect("made executable");
-        fs::rename(new, program).expect("renamed");
+        // By another process: a file that this one has open for writing, or a child of another thread still has, cannot be run.
+        let put = "cat > \"$1.new\" && chmod 755 \"$1.new\" && mv \"$1.new\" \"$1\"";
+        let done =
+            muster_sys::command::Command::new("/bin/sh").args(["-c", put, "sh"]).arg(&program).stdin(text);
+        assert!(done.run().expect("it ran").ok());
     }
 
     /// Whether the bootstrap was let go.

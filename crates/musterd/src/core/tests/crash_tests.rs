@@ -15,9 +15,9 @@ const ROOT: &str = "MUSTER_TEST_ROOT";
 const DOCUMENT: &str = "role: init\n";
 
 /// Runs one test of this module as a child that dies at `step`.
-fn dies(test: &str, node: &Node, step: &str) {
+pub(super) fn dies(test: &str, node: &Node, step: &str) {
     let out = std::process::Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", &format!("core::tests::crash_tests::{test}"), "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("core::tests::{test}"), "--nocapture", "--test-threads=1"])
         .env(ROOT, node.root())
         .env(DIES_AT, step)
         .output()
@@ -31,7 +31,7 @@ fn dies(test: &str, node: &Node, step: &str) {
     );
 }
 
-fn child() -> Option<Node> {
+pub(super) fn child() -> Option<Node> {
     std::env::var_os(ROOT).map(|root| Node::of(Path::new(&root)))
 }
 
@@ -65,7 +65,7 @@ fn s18_killed_at_any_step_of_a_claim() {
             let node = node();
             node.document(MAINTENANCE);
             given(&node, "ca", &operators.pem);
-            dies("s18_killed_at_any_step_of_a_claim", &node, step);
+            dies("crash_tests::s18_killed_at_any_step_of_a_claim", &node, step);
             assert!(!node.released(), "{step}: nobody was told to build");
             if reboots {
                 node.reboot();
@@ -109,7 +109,7 @@ fn m16_killed_between_count_and_answer_gives_no_try_back() {
     node.document(MAINTENANCE);
     given(&node, "ca", &operators("ops").pem);
     for left in (0..5).rev() {
-        dies("m16_killed_between_count_and_answer_gives_no_try_back", &node, "judged");
+        dies("crash_tests::m16_killed_between_count_and_answer_gives_no_try_back", &node, "judged");
         let kept: serde_json::Value =
             serde_json::from_str(&node.read("/run/muster/enrolment.json")).expect("JSON");
         assert_eq!(kept["tries"], left);
@@ -141,7 +141,7 @@ fn s15_killed_at_any_step_of_a_rotation_one_of_the_two_owns_the_node() {
         node.open().take_list(old.list(&[], 3, None).as_bytes()).unwrap_or_else(|e| panic!("{e}"));
         given(&node, "ca", &new.pem);
         given(&node, "proof", &bob.certificate);
-        dies("s15_killed_at_any_step_of_a_rotation_one_of_the_two_owns_the_node", &node, step);
+        dies("crash_tests::s15_killed_at_any_step_of_a_rotation_one_of_the_two_owns_the_node", &node, step);
         let owner = node.open();
         let (who, method) = if rotated { (&new, "rotation") } else { (&old, "configuration") };
         assert_eq!(owner.authority().as_ref(), Some(who.authority.ca()), "{step}");
@@ -165,7 +165,7 @@ fn m18_killed_while_a_list_is_taken_the_number_and_the_list_agree() {
         node.document(&format!("role: init\napi: {{operatorCA: \"{pem}\"}}\n"));
         node.open().take_list(operators.list(&[], 1, None).as_bytes()).unwrap_or_else(|e| panic!("{e}"));
         given(&node, "list", &operators.list(&[], 2, None));
-        dies("m18_killed_while_a_list_is_taken_the_number_and_the_list_agree", &node, step);
+        dies("crash_tests::m18_killed_while_a_list_is_taken_the_number_and_the_list_agree", &node, step);
         for _ in 0..2 {
             let owner = node.open();
             assert!(
@@ -189,7 +189,7 @@ fn s18_killed_while_the_owner_is_forgotten_no_member_is_unowned() {
     drop(node.open());
     node.write("/var/lib/muster/bootstrapped", "");
     node.write("/var/lib/muster/reset.json", "{}");
-    dies("s18_killed_while_the_owner_is_forgotten_no_member_is_unowned", &node, "unowned");
+    dies("crash_tests::s18_killed_while_the_owner_is_forgotten_no_member_is_unowned", &node, "unowned");
     assert!(!node.has("/var/lib/muster/bootstrapped"), "the marker went before the owner");
     let owner = node.open();
     assert!(owner.authority().is_none(), "a document does not take it back while it is taken apart");

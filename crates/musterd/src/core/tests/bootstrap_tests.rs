@@ -1,0 +1,123 @@
+//! What is built, by whose leave, and what a killed bootstrap leaves.
+
+use super::*;
+use crate::bootstrap::build;
+use crate::core::disk::Disk;
+use crate::core::hold;
+use crate::core::tests::crash_tests::{child, dies};
+use muster_cluster::{CannotBuild, Distribution, Plan};
+use muster_core::machine::Membership;
+
+/// Looks at the node from inside of a build.
+struct Watching<'w>(&'w dyn Fn(&Plan) -> Result<(), CannotBuild>);
+
+impl Distribution for Watching<'_> {
+    fn name(&self) -> &'static str {
+        "watching"
+    }
+
+    fn build(&self, plan: &Plan) -> Result<(), CannotBuild> {
+        (self.0)(plan)
+    }
+}
+
+fn bootstrap(node: &Node) -> Result<String, String> {
+    build(&Places::below(node.root()), &muster_cluster::None, UtcTime::from_unix(NOW))
+}
+
+fn owned(node: &Node, more: &str) -> Owner {
+    let pem = operators("ops").pem.replace('\n', "\\n");
+    node.document(&format!("{more}\napi: {{operatorCA: \"{pem}\"}}\n"));
+    node.open()
+}
+
+#[test]
+fn nothing_is_built_for_nobody() {
+    let node = node();
+    assert!(bootstrap(&node).expect("nothing to do").contains("no document"));
+    node.document(COMPLETE);
+    // Whoever starts the unit by hand does not get around the claim.
+    let waits = bootstrap(&node).expect_err("nobody owns it");
+    assert!(waits.contains("nobody owns"), "{waits}");
+    let owner = node.open();
+    let waits = bootstrap(&node).expect_err("nobody owns it");
+    assert!(waits.contains("nobody owns") && !node.has("/var/lib/muster/bootstrapped"));
+    let known = ClaimBody { acknowledge: true, ..body(&operators("ops"), None) };
+    assert_eq!(claim_with(&owner, &node.code(), known, "10.0.0.9").status, 200);
+    assert!(bootstrap(&node).expect("built").contains("init"));
+    assert_eq!(owner.machine().membership(), Membership::Member);
+    let record: serde_json::Value =
+        serde_json::from_str(&node.read("/var/lib/muster/node.json")).expect("JSON");
+    assert_eq!((&record["role"], &record["distribution"]), (&"init".into(), &"none".into()));
+    assert_eq!(record["bootstrappedAt"], "2027-01-01T00:00:00Z");
+    assert!(bootstrap(&node).expect("nothing to do").contains("already"));
+}
+
+#[test]
+fn a_node_without_the_api_is_built_without_an_owner() {
+    let node = node();
+    node.document("role: init\n");
+    assert!(bootstrap(&node).expect("built").contains("init"));
+}
+
+#[test]
+fn a_node_waits_for_the_document_that_its_own_asks_for() {
+    let node = node();
+    let owner = owned(&node, "");
+    assert!(bootstrap(&node).expect_err("no role").contains("names no role"));
+    let awaiting = "role: init\napi: {enabled: true, awaitConfig: true}\n";
+    node.document(awaiting);
+    assert!(bootstrap(&node).expect_err("waits").contains("awaitConfig"));
+    owner.apply_document(awaiting).unwrap_or_else(|e| panic!("{e}"));
+    bootstrap(&node).expect("described, so built");
+}
+
+#[test]
+fn while_a_node_is_built_nobody_describes_it_anew_and_nobody_builds_it_twice() {
+    let node = node();
+    let owner = owned(&node, "role: init");
+    let places = Places::below(node.root());
+    let seen = build(
+        &places,
+        &Watching(&|plan| {
+            assert_eq!(owner.machine().membership(), Membership::Building);
+            assert_eq!(owner.apply_document(COMPLETE).expect_err("built").reason, "bootstrapped");
+            assert!(bootstrap(&node).expect_err("twice").contains("another bootstrap"));
+            Err(CannotBuild(format!("no {} today", plan.role.as_str())))
+        }),
+        UtcTime::from_unix(NOW),
+    );
+    assert_eq!(seen, Err("no init today".to_owned()));
+    // It failed: another document is taken, and the next run begins again.
+    assert_eq!(owner.machine().membership(), Membership::None);
+    owner.apply_document(COMPLETE).unwrap_or_else(|e| panic!("{e}"));
+    bootstrap(&node).expect("built");
+    assert_eq!(owner.apply_document(COMPLETE).expect_err("built").reason, "bootstrapped");
+}
+
+#[test]
+fn s18_killed_at_any_step_of_a_bootstrap_the_marker_is_last() {
+    if let Some(node) = child() {
+        panic!("it lives: {:?}", bootstrap(&node));
+    }
+    for (step, built) in [("building", false), ("built", false), ("node", false), ("bootstrapped", true)] {
+        let node = node();
+        let owner = owned(&node, "role: init");
+        dies("bootstrap_tests::s18_killed_at_any_step_of_a_bootstrap_the_marker_is_last", &node, step);
+        let want = if built { Membership::Member } else { Membership::None };
+        assert_eq!(owner.machine().membership(), want, "{step}");
+        assert!(node.has("/run/muster/building"), "{step}: it left its word, which counts no longer");
+        let again = bootstrap(&node).expect("built");
+        assert_eq!(again.contains("already"), built, "{step}: {again}");
+    }
+}
+
+#[test]
+fn a_node_that_is_taken_apart_is_not_built() {
+    let node = node();
+    owned(&node, "role: init");
+    node.write("/var/lib/muster/reset.json", "{}");
+    assert!(bootstrap(&node).expect_err("waits").contains("taken apart"));
+    let disk = Disk::open(&Places::below(node.root())).expect("a disk");
+    assert_eq!(hold::membership(&disk), Ok(Membership::Leaving));
+}
