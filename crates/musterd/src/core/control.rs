@@ -39,6 +39,18 @@ pub enum Asked {
     Rekey,
 }
 
+impl Asked {
+    /// The command, where it changes something.
+    const fn change(&self) -> Option<&'static str> {
+        match self {
+            Self::Status | Self::Pairing => None,
+            Self::RenewPairing => Some("pairing-renew"),
+            Self::SetCa { .. } => Some("set-ca"),
+            Self::Rekey => Some("rekey"),
+        }
+    }
+}
+
 /// What is answered.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
@@ -66,10 +78,13 @@ pub struct Status {
     /// One line, as the service manager shows it.
     pub summary: String,
     /// `SHA256:…` of the owner; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// How it came to be the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Whoever came first got it.
     pub unauthenticated: bool,
@@ -78,10 +93,12 @@ pub struct Status {
     /// Where the edge listens.
     pub listen: String,
     /// `claim`, `document` or nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
     /// `none`, `list NUMBER`, `ended NUMBER`, or why it is lost.
     pub revocation: String,
     /// Why the node's document cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_fault: Option<String>,
 }
 
@@ -105,12 +122,15 @@ impl core::fmt::Debug for Pairing {
     }
 }
 
+/// Told of each change that root asked for, by the name of its command, and of whether it was made: for the audit record.
+pub type Noted<'n> = &'n dyn Fn(&'static str, bool);
+
 /// Answers root, as long as the process lives.
-pub fn serve(owner: &Owner, listener: &UnixListener) {
+pub fn serve(owner: &Owner, listener: &UnixListener, noted: Noted<'_>) {
     for stream in listener.incoming() {
         match stream {
             Ok(stream) => {
-                if let Err(e) = one(owner, &stream) {
+                if let Err(e) = one(owner, &stream, noted) {
                     say::warning(&format!("the control socket: {e}"));
                 }
             }
@@ -120,7 +140,7 @@ pub fn serve(owner: &Owner, listener: &UnixListener) {
     }
 }
 
-fn one(owner: &Owner, stream: &UnixStream) -> Result<(), String> {
+fn one(owner: &Owner, stream: &UnixStream, noted: Noted<'_>) -> Result<(), String> {
     let peer = Peer::of(stream).map_err(|e| e.line())?;
     // Whoever runs the core: root, on a node.
     if peer.uid != system::user_ids().1 {
@@ -132,7 +152,13 @@ fn one(owner: &Owner, stream: &UnixStream) -> Result<(), String> {
     let mut text = String::new();
     BufReader::new(stream.take(MAX)).read_line(&mut text).map_err(line)?;
     let told = match serde_json::from_str(&text) {
-        Ok(asked) => answer(owner, &asked),
+        Ok(asked) => {
+            let told = answer(owner, &asked);
+            if let Some(change) = asked.change() {
+                noted(change, !matches!(told, Told::Refused { .. }));
+            }
+            told
+        }
         Err(e) => {
             Told::Refused { why: format!("this is nothing that the core is asked: {:?}", e.classify()) }
         }

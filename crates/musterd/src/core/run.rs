@@ -12,10 +12,11 @@ use muster_sys::service;
 use muster_sys::signals::EndingSignals;
 use muster_sys::{SysError, system};
 
-use super::audit::{Audit, Event};
+use super::audit::{Audit, Decision, Event, Room};
+use super::control;
 use super::owner::{Opened, Owner};
 use super::server::{Core, Gate, accept};
-use crate::places::{EDGE_SOCKET, Places};
+use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 
 /// The node's API is not wanted: no failure, and no reason to start again.
 const NOT_WANTED: u8 = 78;
@@ -23,6 +24,8 @@ const NOT_WANTED: u8 = 78;
 const EDGE_USER: &str = "muster-edge";
 /// The edge's unit.
 const EDGE_UNIT: &str = "musterd-edge.service";
+/// Between two looks at how the node stands.
+const STATUS_EVERY: Duration = Duration::from_secs(15);
 /// What the core has open at most: calls, their files, what they run.
 const FILES: u64 = 4096;
 
@@ -81,9 +84,18 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     audit.tell_head();
     let core = Core::new(places.clone(), owner, Arc::clone(&audit));
     let gate = gate(options, &places, !sockets.is_empty())?;
-    let edge = match sockets.into_iter().find(|s| s.name == "edge") {
-        Some(given) => UnixListener::from(given.socket),
+    let mut sockets = sockets;
+    let mut given = |name: &str| {
+        let at = sockets.iter().position(|s| s.name == name)?;
+        Some(UnixListener::from(sockets.swap_remove(at).socket))
+    };
+    let edge = match given("edge") {
+        Some(socket) => socket,
         None => listen(&places.at(EDGE_SOCKET), gate.uid)?,
+    };
+    let control = match given("control") {
+        Some(socket) => socket,
+        None => listen(&places.at(CONTROL_SOCKET), system::user_ids().1)?,
     };
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
@@ -95,21 +107,45 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     spawn("trust", Box::new(move || watcher.watch_trust()))?;
     let here = Arc::clone(&core);
     spawn("edge", Box::new(move || accept(&here, &edge, &gate)))?;
+    let here = Arc::clone(&core);
+    spawn("control", Box::new(move || console(&here, &control)))?;
     if options.state_root.is_none() {
         // The other half runs only where the API is wanted, which is known here.
         systemctl("start", &[EDGE_UNIT])?;
     }
     service::tell("READY=1");
-    wait(&signals);
+    wait(&signals, &core.owner);
     core.audit.waits(Event::new("stopped"));
     let _ = audit.flush();
     audit.tell_head();
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the word to end.
-fn wait(signals: &EndingSignals) {
-    while signals.wait(Duration::from_secs(3600)).is_none() {}
+/// Answers root on the machine, and writes down what he changed. He owns the machine: a record that cannot be written does not stop him.
+fn console(core: &Core, listener: &UnixListener) {
+    let noted = |change: &'static str, made: bool| {
+        let decision = if made { Decision::Allowed } else { Decision::Failed };
+        let event = Event::new("console").op(change).decision(decision);
+        if core.audit.first(&event, Room::Reserved).is_err() {
+            core.audit.waits(event);
+        }
+    };
+    control::serve(&core.owner, listener, &noted);
+}
+
+/// Waits for the word to end, and tells the service manager meanwhile how the node stands: a bootstrap is another process.
+fn wait(signals: &EndingSignals, owner: &Owner) {
+    let mut told = String::new();
+    loop {
+        let now = owner.status();
+        if now != told {
+            service::tell(&format!("STATUS={now}"));
+            told = now;
+        }
+        if signals.wait(STATUS_EVERY).is_some() {
+            return;
+        }
+    }
 }
 
 /// Who may connect. The unit is asked for where a service manager made the sockets, because then it made the edge too.

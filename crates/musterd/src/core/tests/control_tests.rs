@@ -7,12 +7,19 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 
+/// What was written down.
+static NOTED: std::sync::Mutex<Vec<(PathBuf, &str, bool)>> = std::sync::Mutex::new(Vec::new());
+
 fn listening(node: &Node, owner: &Owner) -> PathBuf {
     let path = node.at("/run/muster/control.sock");
     let listener = UnixListener::bind(&path).expect("a socket");
     let owner = owner.clone();
     // As long as the test: it ends with the process.
-    std::thread::spawn(move || serve(&owner, &listener));
+    let at = path.clone();
+    std::thread::spawn(move || {
+        let noted = |change, made| NOTED.lock().expect("whole").push((at.clone(), change, made));
+        serve(&owner, &listener, &noted);
+    });
     path
 }
 
@@ -41,6 +48,9 @@ fn s19_status_pairing_owner_and_key_over_the_socket() {
     assert_eq!((status.owner, status.method.as_deref()), (Some(want), Some("rotation")));
     assert!(matches!(ask(&socket, &Asked::Rekey), Ok(Told::Fingerprint { .. })));
     assert!(matches!(ask(&socket, &Asked::Pairing), Ok(Told::Refused { .. })));
+    let noted = NOTED.lock().expect("whole");
+    let ours = noted.iter().filter(|n| n.0 == socket).map(|n| (n.1, n.2)).collect::<Vec<_>>();
+    assert_eq!(ours, [("pairing-renew", true), ("set-ca", false), ("set-ca", true), ("rekey", true)]);
 }
 
 #[test]
