@@ -28,6 +28,7 @@ use muster_core::audit::{Chain, Head};
 use muster_sys::state::StateDir;
 use muster_sys::{SysError, clock, journal};
 
+use super::say;
 use crate::places::{AUDIT, Places};
 pub use event::{Decision, Event, Who};
 use files::Files;
@@ -58,21 +59,26 @@ impl From<SysError> for NotKept {
 }
 
 /// The writer. Shared by all threads.
+///
+/// Three locks, taken in this order: what is written, what waits, what was written. Only the first is held while a disk is waited for,
+/// so nobody who reads waits for it.
 pub struct Audit {
-    inner: Mutex<Inner>,
-    /// Something waits, or there is a new head.
+    disk: Mutex<Disk>,
+    spool: Mutex<Spool>,
+    /// Something waits.
+    came: Condvar,
+    head: Mutex<Head>,
+    /// There is a new head.
     news: Condvar,
     boot: String,
     journal: PathBuf,
 }
 
-struct Inner {
+struct Disk {
     files: Files,
     chain: Chain,
-    spool: Spool,
     told: Head,
-    told_at: Instant,
-    /// The disk took nothing the last time, so that it is said once.
+    /// It took nothing the last time, so that this is said once.
     stuck: bool,
 }
 
@@ -86,16 +92,16 @@ impl Audit {
         let root = super::disk::trusted(places).map_err(NotKept::Disk)?;
         let dir = StateDir::open_or_make(root, Path::new(AUDIT)).map_err(|e| NotKept::Disk(e.to_string()))?;
         let (files, found) = Files::open(&Arc::new(dir))?;
-        let inner = Inner {
-            files,
-            chain: Chain::after(found.head),
-            spool: Spool::default(),
-            told: Head::NONE,
-            told_at: Instant::now(),
-            stuck: false,
+        let disk = Disk { files, chain: Chain::after(found.head), told: Head::NONE, stuck: false };
+        let audit = Self {
+            disk: Mutex::new(disk),
+            spool: Mutex::default(),
+            came: Condvar::new(),
+            head: Mutex::new(found.head),
+            news: Condvar::new(),
+            boot,
+            journal: places.at(journal::SOCKET),
         };
-        let journal = places.at(journal::SOCKET);
-        let audit = Self { inner: Mutex::new(inner), news: Condvar::new(), boot, journal };
         for event in found.events {
             audit.waits(event);
         }
@@ -105,14 +111,35 @@ impl Audit {
         Ok(audit)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every change of the chain is one assignment after the disk has it, so a panic elsewhere leaves it whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    // In all three every change is whole before anything can panic, so a panic elsewhere leaves them whole.
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spool(&self) -> MutexGuard<'_, Spool> {
+        self.spool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest record that is on the disk.
     pub fn head(&self) -> Head {
-        self.lock().chain.head()
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What waits, as records. Whoever holds the disk is the only one who takes it away.
+    fn waiting(&self) -> Vec<String> {
+        let mut spool = self.spool();
+        spool.close(Instant::now());
+        spool.waiting(&self.boot)
+    }
+
+    /// Appends records, of which the first so many waited.
+    fn write(&self, disk: &mut Disk, records: &[String], waited: usize, room: Room) -> Result<Head, NotKept> {
+        let head = disk.write(records, room)?;
+        self.spool().written(waited);
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = head;
+        self.news.notify_all();
+        Ok(head)
     }
 
     /// Keeps an event, durable when this returns, and all that waited before it if there is room.
@@ -121,25 +148,21 @@ impl Audit {
     /// It is not kept. Whoever wanted to act may not.
     pub fn first(&self, event: &Event, room: Room) -> Result<Head, NotKept> {
         let members = event.members(&self.boot, now());
-        let mut inner = self.lock();
-        inner.spool.close(Instant::now());
-        let all: Vec<String> = inner.spool.waiting(&self.boot).into_iter().chain([members.clone()]).collect();
-        match inner.write(&all, Room::Ordinary) {
-            Ok(()) => inner.spool.written(all.len().saturating_sub(1)),
-            Err(e) if room == Room::Ordinary => return Err(e),
+        let mut disk = self.disk();
+        let mut all = self.waiting();
+        let waited = all.len();
+        all.push(members.clone());
+        match self.write(&mut disk, &all, waited, Room::Ordinary) {
             // Alone, into the room that is kept for it.
-            Err(_) => inner.write(&[members], Room::Reserved)?,
+            Err(_) if room == Room::Reserved => self.write(&mut disk, &[members], 0, room),
+            done => done,
         }
-        let head = inner.chain.head();
-        drop(inner);
-        self.news.notify_all();
-        Ok(head)
     }
 
     /// Keeps an event within a second or so. It cannot fail: what the ring does not take is counted, and the count is kept.
     pub fn waits(&self, event: Event) {
-        self.lock().spool.push(event, now(), Instant::now());
-        self.news.notify_all();
+        self.spool().push(event, now(), Instant::now());
+        self.came.notify_all();
     }
 
     /// The journal, for a node whose disk takes nothing.
@@ -165,54 +188,41 @@ impl Audit {
     /// # Errors
     /// The disk; it goes on waiting.
     pub fn flush(&self) -> Result<Head, NotKept> {
-        let mut inner = self.lock();
-        inner.spool.close(Instant::now());
+        let mut disk = self.disk();
         loop {
-            let all = inner.spool.waiting(&self.boot);
+            let all = self.waiting();
             if all.is_empty() {
-                break;
+                return Ok(disk.chain.head());
             }
-            inner.write(&all, Room::Ordinary)?;
-            inner.spool.written(all.len());
+            self.write(&mut disk, &all, all.len(), Room::Ordinary)?;
         }
-        let head = inner.chain.head();
-        drop(inner);
-        self.news.notify_all();
-        Ok(head)
     }
 
     /// The newest head, to the journal: by hand at the end, and every hour by [`Audit::run`].
     pub fn tell_head(&self) {
-        let head = {
-            let mut inner = self.lock();
-            let head = inner.chain.head();
-            inner.told_at = Instant::now();
-            if head == inner.told {
+        let head = self.head();
+        {
+            let mut disk = self.disk();
+            if head == disk.told {
                 return;
             }
-            inner.told = head;
-            head.to_string()
-        };
+            disk.told = head;
+        }
+        let head = head.to_string();
         // It is told again in an hour, and with every answer.
         let _ = self.tell(&format!("audit chain at {head}"), &[("MUSTER_AUDIT_HEAD", &head)]);
     }
 
     /// Writes what waits, as long as the process lives.
     pub fn run(&self) {
+        let mut told = Instant::now();
         loop {
-            let mut inner = self.lock();
-            while inner.spool.is_empty() {
-                let left = HEADS.saturating_sub(inner.told_at.elapsed());
-                if left.is_zero() {
-                    break;
-                }
-                inner = self.news.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
-            let due = inner.told_at.elapsed() >= HEADS;
-            let idle = inner.spool.is_empty();
-            drop(inner);
-            if due {
+            let left = HEADS.saturating_sub(told.elapsed());
+            let spool = self.came.wait_timeout_while(self.spool(), left, |spool| spool.is_empty());
+            let idle = spool.unwrap_or_else(PoisonError::into_inner).0.is_empty();
+            if told.elapsed() >= HEADS {
                 self.tell_head();
+                told = Instant::now();
             }
             if idle {
                 continue;
@@ -220,12 +230,11 @@ impl Audit {
             // Together with whatever comes meanwhile.
             std::thread::sleep(WAITS);
             let failed = self.flush().err();
-            let mut inner = self.lock();
-            let news = failed.is_some() != inner.stuck;
-            inner.stuck = failed.is_some();
-            drop(inner);
-            if let Some(e) = failed.filter(|_| news) {
-                eprintln!("musterd: {e}; events wait in memory, and calls that change the node are refused");
+            let before = std::mem::replace(&mut self.disk().stuck, failed.is_some());
+            if let Some(e) = failed.filter(|_| !before) {
+                say::warning(&format!(
+                    "{e}; events wait in memory, and calls that change the node are refused"
+                ));
             }
         }
     }
@@ -235,22 +244,21 @@ impl Audit {
     /// # Errors
     /// The folder.
     pub fn cursor(&self, after: u64) -> Result<Cursor, NotKept> {
-        let dir = self.lock().files.dir();
+        let dir = self.disk().files.dir();
         Ok(Cursor::open(dir, after)?)
     }
 
     /// Waits until there is a record after this one on the disk, or so long. The newest.
     pub fn wait(&self, after: u64, longest: Duration) -> Head {
-        let inner = self.lock();
-        let none = |inner: &mut Inner| inner.chain.head().seq <= after;
-        let waited = self.news.wait_timeout_while(inner, longest, none);
-        waited.unwrap_or_else(PoisonError::into_inner).0.chain.head()
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.news.wait_timeout_while(head, longest, |head| head.seq <= after);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-impl Inner {
+impl Disk {
     /// Appends records, durable when it returns, or not at all.
-    fn write(&mut self, records: &[String], room: Room) -> Result<(), NotKept> {
+    fn write(&mut self, records: &[String], room: Room) -> Result<Head, NotKept> {
         let (mut bytes, mut chain) = (Vec::new(), self.chain.clone());
         for record in records {
             let (line, next) = chain.next(record)?;
@@ -260,7 +268,7 @@ impl Inner {
         let first = self.chain.head().seq.saturating_add(1);
         self.files.append(&bytes, first, room)?;
         self.chain = chain;
-        Ok(())
+        Ok(self.chain.head())
     }
 }
 

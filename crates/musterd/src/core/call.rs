@@ -22,7 +22,7 @@ use super::handles::Handle;
 use super::proof::Signed;
 use super::server::{Core, Taken, answer, answer_fault, busy};
 use super::stream::{Timed, wait_for_close};
-use super::{auditing, link};
+use super::{auditing, link, say};
 use crate::edge::ask::{self, Wanted};
 use crate::ops::{self, Caller, Client, Done, Request};
 use crate::wire::{Ask, Broken, Call, Kind as Frame, Reply, frame, message, read_body};
@@ -68,6 +68,7 @@ struct Ticket<'c> {
     route: &'static Route,
     row: Row,
     id: String,
+    begun: Instant,
 }
 
 /// What is held while a call is served.
@@ -90,7 +91,7 @@ pub(crate) fn serve(core: &Arc<Core>, asked: &Call, stream: &UnixStream) -> Resu
     })?;
     let id = muster_sys::system::random_128().map_err(|e| io::Error::other(e.line()))?;
     let id = id.iter().take(8).map(|b| format!("{b:02x}")).collect();
-    let ticket = Ticket { core, handle, asked, route, row, id };
+    let ticket = Ticket { core, handle, asked, route, row, id, begun: Instant::now() };
     match ticket.admit(stream).and_then(|held| ticket.begin(held)) {
         Ok(held) => ticket.act(held, stream),
         Err(fault) => {
@@ -123,7 +124,8 @@ impl Ticket<'_> {
     }
 
     fn ended(&self, event: &'static str, decision: Decision, status: u16) -> Event {
-        self.event(event).decision(decision).status(status)
+        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.event(event).decision(decision).status(status).ms(ms)
     }
 
     /// Whether the operation leaves a record before it is done.
@@ -208,6 +210,16 @@ impl Ticket<'_> {
         let audit = &self.core.audit;
         let event = self.ended(if self.is_first() { "outcome" } else { "call" }, decision, status);
         let event = reason.into_iter().fold(event, |event, reason| event.reason(reason));
+        if self.is_first() {
+            // For whoever looks into the journal of the unit; what counts is the record.
+            let Who { name, role, .. } = Who::from(&*self.handle);
+            let (role, op) = (role.unwrap_or_default(), self.row.name);
+            say::info(&format!(
+                "{op} by {name} ({role}, {}): {status} {}",
+                self.handle.address,
+                reason.unwrap_or("done")
+            ));
+        }
         if !self.is_first() || audit.first(&event, self.room()).is_err() {
             audit.waits(event);
         }

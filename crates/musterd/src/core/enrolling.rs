@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::audit::{Decision, Event, Room};
+use super::link::shown;
 use super::server::{Core, answer, answer_fault, busy};
 use super::stream::{Timed, wait_for_close};
 use crate::wire::{Broken, Reply, read_body};
@@ -26,7 +27,7 @@ pub(crate) fn serve(core: &Arc<Core>, address: &str, stream: &UnixStream) -> Res
         return answer_fault(stream, &busy(), head(), PATIENCE);
     };
     let body = read_body(&mut Timed::new(stream, PATIENCE), MAX_BODY)?;
-    let address: String = address.chars().take(64).collect();
+    let address = shown(address);
     let done = core.owner.enroll(&body, &address);
     let decision = if done.status < 300 { Decision::Allowed } else { Decision::Denied };
     let event =

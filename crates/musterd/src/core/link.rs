@@ -102,6 +102,15 @@ fn listen(core: &Core, link: &Link, mut stream: &UnixStream) -> Result<(), Broke
     Ok(())
 }
 
+/// An address as the edge says it: what has its characters, cut. It is told to people.
+pub(crate) fn shown(address: &str) -> String {
+    address
+        .chars()
+        .filter(|c| c.is_ascii_hexdigit() || matches!(c, '.' | ':' | '[' | ']' | '%'))
+        .take(64)
+        .collect()
+}
+
 fn open(core: &Core, link: &Link, address: String, proof: Proof) -> Result<String, Fault> {
     let small = proof.certificate.len() <= MAX_CERTIFICATE
         && proof.message.len() <= MAX_SIGNATURE
@@ -114,8 +123,7 @@ fn open(core: &Core, link: &Link, address: String, proof: Proof) -> Result<Strin
         Err(Fault::new(Kind::Unproven, "certificate", "a certificate or signature that is too long"))
     };
     let judged = judged.and_then(|(client, generation)| {
-        let shown: String = address.chars().take(64).collect();
-        let handle = Handle::new(client, proof.certificate.clone(), shown, generation)
+        let handle = Handle::new(client, proof.certificate.clone(), shown(&address), generation)
             .map_err(|e| Fault::failed("internal", e.line()))?;
         let id = handle.id.clone();
         if link.handles.put(Arc::new(handle)) {

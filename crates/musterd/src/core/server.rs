@@ -25,6 +25,8 @@ use crate::wire::{Broken, Hello, Reply, message, read_message, write_body};
 pub(crate) const MAX_CALLS: usize = 300;
 /// Streams among them: followers leave room for those who act.
 pub(crate) const MAX_STREAMS: usize = 240;
+/// Operations that are being done at a time, beside the calls that wait for them: the unit has 512 tasks, children included.
+pub(crate) const MAX_WORKS: usize = 128;
 /// Bytes of long bodies that are held at once.
 pub(crate) const MAX_BODIES: usize = 16 * 1024 * 1024;
 /// In which the first message must be there.
@@ -101,7 +103,7 @@ impl Core {
             rate: call::Rate::default(),
             calls: Count::new(MAX_CALLS),
             streams: Count::new(MAX_STREAMS),
-            works_now: Count::new(MAX_CALLS),
+            works_now: Count::new(MAX_WORKS),
             bodies: Count::new(MAX_BODIES),
             link: Mutex::new(None),
         })

@@ -8,6 +8,9 @@ use crate::core::handles::Handle;
 /// Longest text of a stranger's in a record. A record is 16 KiB at most, and six characters of JSON can be one of the text.
 const MAX_TEXT: usize = 512;
 
+/// Longest text of a record's own members.
+const MAX_MEMBERS: usize = 15 * 1024;
+
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -70,6 +73,8 @@ pub struct Event {
     request: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,6 +160,13 @@ impl Event {
         self
     }
 
+    /// After so many milliseconds.
+    #[must_use]
+    pub const fn ms(mut self, ms: u64) -> Self {
+        self.ms = Some(ms);
+        self
+    }
+
     /// So many of them.
     #[must_use]
     pub const fn count(mut self, count: u64) -> Self {
@@ -202,9 +214,13 @@ impl Event {
     pub(super) fn members(&self, boot: &str, time: UtcTime) -> String {
         let written = Written { time: time.to_string(), boot, event: self };
         let json = serde_json::to_string(&written).unwrap_or_default();
-        // Text, numbers and names of fields: it always serialises.
         let inner = json.strip_prefix('{').and_then(|j| j.strip_suffix('}')).unwrap_or_default();
-        if inner.is_empty() { "\"event\":\"unwritable\"".to_owned() } else { inner.to_owned() }
+        // Text, numbers and names of fields, each of them cut: it always serialises, and fits. If it did not, what waits
+        // behind it must not wait for ever.
+        if inner.is_empty() || inner.len() > MAX_MEMBERS {
+            return format!("\"event\":\"unwritable\",\"time\":\"{time}\"");
+        }
+        inner.to_owned()
     }
 }
 

@@ -150,7 +150,7 @@ fn m19_a_record_that_was_changed_stays_to_be_seen_and_the_chain_goes_on() {
 fn m19_the_first_record_of_a_file_names_the_last_hash_of_the_one_before() {
     let bed = Bed::new();
     let audit = bed.open();
-    audit.lock().files.shorten(2000);
+    audit.disk().files.shorten(2000);
     let heads: Vec<_> =
         (0..30).map(|n| audit.first(&event(&format!("n{n:02}")), Room::Ordinary).unwrap()).collect();
     let files = bed.files();
@@ -184,7 +184,7 @@ fn m19_the_first_record_of_a_file_names_the_last_hash_of_the_one_before() {
 fn m19_the_oldest_files_go_when_there_are_too_many() {
     let bed = Bed::new();
     let audit = bed.open();
-    audit.lock().files.shorten(300);
+    audit.disk().files.shorten(300);
     for n in 0..40 {
         audit.first(&event(&format!("n{n:02}")), Room::Ordinary).unwrap();
     }
