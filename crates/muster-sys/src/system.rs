@@ -53,6 +53,15 @@ pub fn space(path: &Path) -> Result<Space, SysError> {
     })
 }
 
+/// Whether the file system that holds `path` is in memory and gone with the power: tmpfs or ramfs (statfs(2)).
+pub fn is_volatile(path: &Path) -> Result<bool, SysError> {
+    const TMPFS: u32 = 0x0102_1994;
+    const RAMFS: u32 = 0x8584_58f6;
+    let st = rustix::fs::statfs(path).map_err(|e| SysError::at("look at the file system of", path, e))?;
+    // The type has 32 bits, in a number that is as wide as the machine's word, and signed.
+    Ok([TMPFS, RAMFS].into_iter().any(|kind| st.f_type as u32 == kind))
+}
+
 /// Kernel release and machine (uname(2)).
 pub fn kernel() -> (String, String) {
     let u = rustix::system::uname();
@@ -81,6 +90,19 @@ pub fn open_files(wanted: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_in_memory_is_told_from_a_disk() {
+        assert!(!is_volatile(Path::new("/proc")).unwrap());
+        assert!(is_volatile(Path::new("/nowhere")).is_err());
+        let kind = crate::command::Command::new("/usr/bin/stat").args(["-f", "-c", "%T", "/dev/shm"]).run();
+        let kind = String::from_utf8(kind.unwrap().stdout).unwrap();
+        assert_eq!(
+            is_volatile(Path::new("/dev/shm")).unwrap(),
+            matches!(kind.trim(), "tmpfs" | "ramfs"),
+            "{kind}"
+        );
+    }
 
     #[test]
     fn randoms_differ() {

@@ -33,6 +33,9 @@ use super::record::{self, Method, Record};
 use super::revocation::Held;
 use super::{banner, enrolment, hold, say, step};
 
+/// Reasons of refusals that only somebody with the right code gets, beside those of the disk.
+const PROVEN: &[&str] = &["would-bootstrap", "bad-document", "disk"];
+
 /// A refusal of a claim whose code was right.
 struct Refused {
     kind: Kind,
@@ -59,8 +62,11 @@ impl Owner {
             }
         });
         let answer = answer.unwrap_or_else(|fault| failure(&fault));
-        if answer.reason != "started" {
-            say::warning(&format!("enrolment by {address}: {}", answer.reason));
+        // What costs nothing to send is not to fill a journal; the audit record counts it.
+        if answer.claimed || answer.reason == "wrong-code" || PROVEN.contains(&answer.reason.as_str()) {
+            // As it was read: a text of the edge's could hold another line.
+            let from = from.map_or_else(|| "an unknown address".to_owned(), |a| a.to_string());
+            say::warning(&format!("enrolment by {from}: {}", answer.reason));
         }
         answer
     }

@@ -1,5 +1,6 @@
 //! The start of the core: from what the disk and the documents say to an [`Owner`].
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use muster_tls::OperatorCa;
 use super::disk::Disk;
 use super::documents::{self, Judged};
 use super::enrolment::{self, Session};
-use super::owner::{CannotOpen, Clock, Opened, Owner, Settings, State, Trust};
+use super::owner::{CannotOpen, Clock, Opened, Owner, Patience, Settings, State, Trust};
 use super::record::{self, Method, Record};
 use super::{banner, hold, identity, revocation, say};
 use crate::places::Places;
@@ -23,7 +24,7 @@ const MAX_AUTHORITY: u64 = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Owner {
-    pub(super) fn open_at(places: &Places, now: Clock) -> Result<Opened, CannotOpen> {
+    pub(super) fn open_at(places: &Places, now: Clock, patience: Patience<'_>) -> Result<Opened, CannotOpen> {
         let disk = Disk::open(places)?;
         let mut authority = record::authority(&disk)?;
         record::recover(&disk, authority.as_ref())?;
@@ -40,10 +41,13 @@ impl Owner {
         let mut session = None;
         if authority.is_none() && membership != Membership::Leaving {
             match mode {
-                Mode::Configured => authority = Some(pin(&disk, &settings, &now)?),
+                Mode::Configured => match named(&disk, &settings, patience)? {
+                    Some(pem) => authority = Some(pin(&disk, &pem, &now)?),
+                    None => return Ok(Opened::Ended),
+                },
                 _ if membership != Membership::None => return Err(nobody_of_a_member()),
                 _ if settings.open_enrolment() => enrolment::remove(&disk)?,
-                _ => session = Some(Session::load_or_mint(&disk)?),
+                _ => session = Some(code_of_this_boot(&disk)?),
             }
         }
         let mut state = State::new(serving, settings);
@@ -125,6 +129,19 @@ fn not_wanted(disk: &Disk, settings: &Settings, membership: Membership) -> Resul
     Ok(Opened::NotWanted("the document does not turn the API on".to_owned()))
 }
 
+/// The code of this boot. Where it would be written to a disk, there is none: whoever reads that disk later would have it.
+fn code_of_this_boot(disk: &Disk) -> Result<Session, CannotOpen> {
+    let run = disk.places().at(crate::places::VOLATILE);
+    let on_a_node = disk.places().root() == Path::new("/");
+    if on_a_node && !muster_sys::system::is_volatile(&run).map_err(|e| e.line())? {
+        return Err(CannotOpen(format!(
+            "{} is not in memory (tmpfs), and the pairing code must not be on a disk; mount a tmpfs on /run",
+            run.display()
+        )));
+    }
+    Ok(Session::load_or_mint(disk)?)
+}
+
 fn nobody_of_a_member() -> CannotOpen {
     CannotOpen(
         "this node is built and nobody owns it; a claim over the network would hand a member of a cluster to whoever comes: name \
@@ -133,22 +150,24 @@ fn nobody_of_a_member() -> CannotOpen {
     )
 }
 
-/// Modes A and B: the document names the owner.
-fn pin(disk: &Disk, settings: &Settings, now: &Clock) -> Result<OperatorCa, CannotOpen> {
-    let named = settings.document.as_ref().and_then(|d| d.api.operator_ca.as_ref());
-    let pem = match named {
-        Some(Named::Inline(pem)) => pem.clone(),
-        Some(Named::From(source)) => resolve(disk, source)?,
-        None => return Err(CannotOpen("the document names no authority".to_owned())),
-    };
-    let ca = OperatorCa::from_pem(&pem, now()).map_err(|e| format!("the operators' authority: {e}"))?;
+/// Modes A and B: the document names the owner. `None`: told to end while waiting.
+fn named(disk: &Disk, settings: &Settings, patience: Patience<'_>) -> Result<Option<String>, CannotOpen> {
+    match settings.document.as_ref().and_then(|d| d.api.operator_ca.as_ref()) {
+        Some(Named::Inline(pem)) => Ok(Some(pem.clone())),
+        Some(Named::From(source)) => Ok(resolve(disk, source, patience)?),
+        None => Err(CannotOpen("the document names no authority".to_owned())),
+    }
+}
+
+fn pin(disk: &Disk, pem: &str, now: &Clock) -> Result<OperatorCa, CannotOpen> {
+    let ca = OperatorCa::from_pem(pem, now()).map_err(|e| format!("the operators' authority: {e}"))?;
     let record = Record::new(Method::Configuration, now(), None);
     record::commit(disk, &ca, record, None)?.iter().for_each(|w| say::warning(w));
     say::info(&format!("owned by {} ({}), as the document says", ca.name(), ca.fingerprint()));
     Ok(ca)
 }
 
-fn resolve(disk: &Disk, source: &SecretSource) -> Result<String, String> {
+fn resolve(disk: &Disk, source: &SecretSource, patience: Patience<'_>) -> Result<Option<String>, String> {
     let name = source.reached_through;
     let Place::File(path) = &source.place else {
         return Err(format!(
@@ -159,12 +178,15 @@ fn resolve(disk: &Disk, source: &SecretSource) -> Result<String, String> {
     let since = muster_sys::clock::since_boot();
     loop {
         if let Some(pem) = documents::text(&root, path, MAX_AUTHORITY).map_err(|e| format!("{name}: {e}"))? {
-            return Ok(pem);
+            return Ok(Some(pem));
         }
         let waited = muster_sys::clock::since_boot().saturating_sub(since);
         if waited >= source.wait_for.unwrap_or_default() {
             return Err(format!("{name}: {path} does not exist, after {} s", waited.as_secs()));
         }
-        std::thread::sleep(PATIENCE);
+        muster_sys::service::tell(&format!("STATUS=waits for {path} ({name})"));
+        if !patience(PATIENCE) {
+            return Ok(None);
+        }
     }
 }

@@ -36,6 +36,8 @@ pub enum Opened {
     Wanted(Owner),
     /// It does not, and no port is to be opened: exit 78. Why, for the journal.
     NotWanted(String),
+    /// Whoever opened it was told to end while it waited.
+    Ended,
 }
 
 /// The core cannot begin: exit 1. One line.
@@ -51,6 +53,9 @@ impl From<String> for CannotOpen {
 
 /// Gives the time. Tests have their own.
 pub(super) type Clock = Arc<dyn Fn() -> UtcTime + Send + Sync>;
+
+/// Sleeps so long, and says whether to go on.
+pub type Patience<'p> = &'p dyn Fn(Duration) -> bool;
 
 /// See the module. Clones are one and the same.
 #[derive(Clone)]
@@ -143,12 +148,12 @@ pub enum Revocation {
 impl Owner {
     /// Reads the node's documents and its state, makes what is missing (serving identity, pairing code), pins the authority that a
     /// document names, and releases the bootstrap where nothing holds it. Where the authority is to come from a file that is not
-    /// there yet, it waits as long as the document says (`waitFor`, at most an hour).
+    /// there yet, it waits as long as the document says (`waitFor`, at most an hour), by `patience`.
     ///
     /// # Errors
     /// A document that cannot be read, state that may not be trusted, a node that is in a cluster and has no owner.
-    pub fn open(places: &Places) -> Result<Opened, CannotOpen> {
-        Self::open_at(places, Arc::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds())))
+    pub fn open(places: &Places, patience: Patience<'_>) -> Result<Opened, CannotOpen> {
+        Self::open_at(places, Arc::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds())), patience)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

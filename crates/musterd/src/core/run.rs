@@ -64,22 +64,24 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         Some(root) => Places::below(root.clone()),
         None => Places::system(),
     };
-    let owner: Arc<Owner> = match Owner::open(&places).map_err(|e| e.to_string())? {
-        Opened::Wanted(owner) => Arc::from(owner),
-        Opened::NotWanted(why) => {
-            eprintln!("musterd: the node API is not wanted: {why}");
-            service::tell(&format!("STATUS=not wanted: {why}"));
-            if !sockets.is_empty() {
-                // Else the next knock would start us again.
-                if let Err(e) =
-                    systemctl("stop", &[EDGE_UNIT, "musterd-edge.socket", "musterd-control.socket"])
-                {
-                    eprintln!("musterd: {e}");
+    let owner: Arc<Owner> =
+        match Owner::open(&places, &|d| signals.wait(d).is_none()).map_err(|e| e.to_string())? {
+            Opened::Ended => return Ok(ExitCode::SUCCESS),
+            Opened::Wanted(owner) => Arc::from(owner),
+            Opened::NotWanted(why) => {
+                eprintln!("musterd: the node API is not wanted: {why}");
+                service::tell(&format!("STATUS=not wanted: {why}"));
+                if !sockets.is_empty() {
+                    // Else the next knock would start us again.
+                    if let Err(e) =
+                        systemctl("stop", &[EDGE_UNIT, "musterd-edge.socket", "musterd-control.socket"])
+                    {
+                        eprintln!("musterd: {e}");
+                    }
                 }
+                return Ok(ExitCode::from(NOT_WANTED));
             }
-            return Ok(ExitCode::from(NOT_WANTED));
-        }
-    };
+        };
     let audit = Arc::new(Audit::open(&places).map_err(|e| e.to_string())?);
     audit.tell_head();
     let core = Core::new(places.clone(), owner, Arc::clone(&audit));

@@ -95,13 +95,18 @@ impl Node {
     pub(super) fn opened(&self) -> Result<Opened, CannotOpen> {
         let now = Arc::clone(&self.now);
         let clock = Arc::new(move || UtcTime::from_unix(now.load(Ordering::SeqCst)));
-        Owner::open_at(&Places::below(&self.root), clock)
+        let patience = |d| {
+            std::thread::sleep(d);
+            true
+        };
+        Owner::open_at(&Places::below(&self.root), clock, &patience)
     }
 
     pub(super) fn open(&self) -> Owner {
         match self.opened() {
             Ok(Opened::Wanted(owner)) => owner,
             Ok(Opened::NotWanted(why)) => panic!("not wanted: {why}"),
+            Ok(Opened::Ended) => panic!("ended"),
             Err(e) => panic!("{e}"),
         }
     }
@@ -110,14 +115,14 @@ impl Node {
         match self.opened() {
             Err(e) => e.to_string(),
             Ok(Opened::NotWanted(why)) => panic!("not wanted: {why}"),
-            Ok(Opened::Wanted(_)) => panic!("opened"),
+            Ok(Opened::Wanted(_) | Opened::Ended) => panic!("opened"),
         }
     }
 
     pub(super) fn not_wanted(&self) -> String {
         match self.opened() {
             Ok(Opened::NotWanted(why)) => why,
-            Ok(Opened::Wanted(_)) => panic!("opened"),
+            Ok(Opened::Wanted(_) | Opened::Ended) => panic!("opened"),
             Err(e) => panic!("{e}"),
         }
     }

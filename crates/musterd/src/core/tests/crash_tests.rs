@@ -85,6 +85,7 @@ fn s18_killed_at_any_step_of_a_claim() {
             // The document of the claim takes its place, and what it says counts.
             match node.opened().unwrap_or_else(|e| panic!("{step}: {e}")) {
                 Opened::Wanted(owner) => assert!(owner.authority().is_some(), "{step}"),
+                Opened::Ended => panic!("{step}: nobody told it"),
                 Opened::NotWanted(why) => assert!(why.contains("API"), "{step}: {why}"),
             }
             assert_eq!(node.read("/etc/muster/config.yaml"), DOCUMENT, "{step}");

@@ -45,6 +45,12 @@ fn mode_b_takes_the_authority_from_a_file_and_waits_for_it() {
     let owner = node.open();
     later.join().expect("it wrote");
     assert_eq!(owner.authority().as_ref(), Some(operators.authority.ca()));
+    // Told to end, it ends; nobody owns the node then.
+    let node = super::node();
+    node.document("api: {operatorCAFrom: {file: /run/late.pem, waitFor: 30s}}\n");
+    let clock = Arc::new(|| UtcTime::from_unix(NOW));
+    let ended = Owner::open_at(&Places::below(node.root()), clock, &|_| false);
+    assert!(matches!(ended, Ok(Opened::Ended)) && !node.has("/var/lib/muster/api/operator-ca.pem"));
     // A file that others could have written names no owner.
     let node = super::node();
     node.document("api: {operatorCAFrom: {file: /open.pem}}\n");
