@@ -106,7 +106,7 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     let writer = Arc::clone(&audit);
     spawn("audit", Box::new(move || writer.run()))?;
     let watcher = Arc::clone(&core);
-    spawn("trust", Box::new(move || watcher.watch_trust()))?;
+    spawn("trust", Box::new(move || watcher.watch()))?;
     let here = Arc::clone(&core);
     spawn("edge", Box::new(move || accept(&here, &edge, &gate)))?;
     let here = Arc::clone(&core);
@@ -115,7 +115,6 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         // The other half runs only where the API is wanted, which is known here.
         systemctl("start", &[EDGE_UNIT])?;
     }
-    service::tell("READY=1");
     wait(&signals, &core.owner);
     core.audit.waits(Event::new("stopped"));
     let _ = audit.flush();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use muster_api::{Fault, Kind};
-use muster_sys::service::Peer;
+use muster_sys::service::{Peer, tell};
 
 use super::audit::{Audit, Decision, Event};
 use super::link::{self, Link};
@@ -31,6 +31,8 @@ pub(crate) const MAX_WORKS: usize = 128;
 pub(crate) const MAX_BODIES: usize = 16 * 1024 * 1024;
 /// In which the first message must be there.
 const HELLO: Duration = Duration::from_secs(10);
+/// How often the state of the node is looked at for those who ask the service manager.
+const LOOKS: Duration = Duration::from_secs(10);
 /// Of a thread's stack. Touched pages count, not this.
 const STACK: usize = 1024 * 1024;
 
@@ -130,11 +132,19 @@ impl Core {
         }
     }
 
-    /// Sees to it that a change of trust reaches the link, as long as the process lives.
-    pub(crate) fn watch_trust(&self) {
+    /// Sees to it that a change of trust reaches the link, and that the service manager knows the state of the node, as long as
+    /// the process lives.
+    pub(crate) fn watch(&self) {
         let mut seen = self.owner.generation();
+        let mut told = String::new();
         loop {
-            let now = self.owner.wait_for_change(seen, Duration::from_secs(3600));
+            let status = self.owner.status();
+            if status != told {
+                tell(&format!("READY=1\nSTATUS={status}"));
+                told = status;
+            }
+            // The bootstrap is another process, and says nothing when it is done.
+            let now = self.owner.wait_for_change(seen, LOOKS);
             if now != seen
                 && let Some(link) = self.link()
             {

@@ -11,6 +11,7 @@
 
 mod auditing;
 mod calls;
+mod claiming;
 mod edge_uid;
 mod floods;
 mod openssl;
