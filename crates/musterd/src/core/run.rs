@@ -15,6 +15,7 @@ use muster_sys::{SysError, system};
 use super::audit::{Audit, Decision, Event, Room};
 use super::control;
 use super::owner::{Opened, Owner};
+use super::say;
 use super::server::{Core, Gate, accept};
 use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 
@@ -113,7 +114,10 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     spawn("control", Box::new(move || console(&here, &control)))?;
     if options.state_root.is_none() {
         // The other half runs only where the API is wanted, which is known here.
-        systemctl("start", &[EDGE_UNIT])?;
+        // Without it there is no API, and root on the machine must still be told why.
+        if let Err(e) = systemctl("start", &[EDGE_UNIT]) {
+            say::warning(&e);
+        }
     }
     wait(&signals, &core.owner);
     core.audit.waits(Event::new("stopped"));
