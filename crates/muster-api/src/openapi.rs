@@ -77,14 +77,34 @@ fn json_body<T: ToSchema>(all: &mut Schemas) -> Option<(&'static str, Value)> {
     Some(("application/json", schema::<T>(all)))
 }
 
-/// What the core's record is known to have; the rest is the event's own.
+/// A record of the audit; an event may have more of its own.
 fn audit_record() -> Value {
+    let text = |what: &str| json!({ "type": "string", "description": what });
     json!({
         "type": "object",
-        "required": ["seq", "prev"],
+        "required": ["seq", "prev", "event", "time"],
         "properties": {
             "seq": { "type": "integer", "minimum": 1, "description": "Number of the record." },
-            "prev": { "type": "string", "description": "SHA-256 of the record before it, hex." },
+            "prev": text("SHA-256 of the record before it, hex."),
+            "event": text("`call`, `handshake`, `enroll`, …"),
+            "time": text("YYYY-MM-DDThh:mm:ssZ, by the node's clock."),
+            "boot": text("Of which boot."),
+            "call": text("Of which call: its intent and its outcome have one."),
+            "op": text("The operation."),
+            "decision": text("`allowed`, `denied` or `failed`."),
+            "reason": text("Stable word."),
+            "status": { "type": "integer", "description": "What the call was answered." },
+            "request": text("Method, path and query."),
+            "claimedByEdge": text("Where from, as the edge said."),
+            "who": {
+                "type": "object",
+                "properties": {
+                    "name": text("The certificate's name (CN)."),
+                    "role": text("Its role (O)."),
+                    "serial": text("Its serial number, hex."),
+                    "certificate": text("Its fingerprint."),
+                },
+            },
         },
     })
 }

@@ -1,5 +1,6 @@
 //! The body of an answer: whole, or as it comes.
 
+use core::any::Any;
 use core::convert::Infallible;
 use core::fmt;
 use core::pin::Pin;
@@ -31,10 +32,14 @@ impl From<Infallible> for Cut {
 /// Of a stream.
 pub(crate) type Piece = Result<Bytes, Cut>;
 
+/// What is held until an answer has been handed out.
+pub(crate) type Held = Box<dyn Any + Send>;
+
 /// See the module. Its connection is busy as long as it lives.
 pub(crate) struct Body {
     content: Content,
     _busy: Busy,
+    _held: Option<Held>,
 }
 
 enum Content {
@@ -43,13 +48,13 @@ enum Content {
 }
 
 impl Body {
-    pub(crate) fn whole(bytes: impl Into<Bytes>, busy: Busy) -> Self {
+    pub(crate) fn whole(bytes: impl Into<Bytes>, busy: Busy, held: Option<Held>) -> Self {
         let bytes: Bytes = bytes.into();
-        Self { content: Content::Whole(Some(bytes).filter(|b| !b.is_empty())), _busy: busy }
+        Self { content: Content::Whole(Some(bytes).filter(|b| !b.is_empty())), _busy: busy, _held: held }
     }
 
     pub(crate) const fn stream(pieces: mpsc::Receiver<Piece>, busy: Busy) -> Self {
-        Self { content: Content::Stream(pieces), _busy: busy }
+        Self { content: Content::Stream(pieces), _busy: busy, _held: None }
     }
 }
 

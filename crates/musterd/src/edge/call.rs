@@ -23,6 +23,9 @@ const GRACE: Duration = Duration::from_secs(15);
 /// For what came before a stream was cut off to be sent.
 const FLUSH: Duration = Duration::from_millis(100);
 
+/// To the core, both ways.
+pub(crate) type Connection = (OwnedReadHalf, OwnedWriteHalf);
+
 /// What the core has begun to answer.
 pub(crate) struct Answer {
     /// The beginning.
@@ -86,8 +89,9 @@ fn lost(why: &str) -> Fault {
 }
 
 impl Answer {
-    /// All of an answer that is no stream.
-    pub(crate) async fn whole(mut self) -> Result<(Reply, Vec<u8>), Fault> {
+    /// All of an answer that is no stream; and the connection, whose end tells the core that its answer was handed on: what ends
+    /// the node or the client's rights waits for that.
+    pub(crate) async fn whole(mut self) -> Result<(Reply, Vec<u8>, Connection), Fault> {
         let all = async {
             let mut body = Vec::new();
             loop {
@@ -101,7 +105,7 @@ impl Answer {
             }
         };
         match timeout_at(self.end, all).await {
-            Ok(body) => Ok((self.reply, body?)),
+            Ok(body) => Ok((self.reply, body?, (self.from, self.to))),
             Err(_) => Err(lost("the core's answer did not end")),
         }
     }

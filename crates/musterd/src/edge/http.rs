@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::Fate;
 use super::ask::{Wanted, methods, read};
-use super::body::Body;
+use super::body::{Body, Held};
 use super::call::{Answer, away, call};
 use super::conn::{Busy, Conn};
 use super::link::NoHandle;
@@ -30,6 +30,8 @@ const ENROLL: Duration = Duration::from_secs(60);
 const SMALL: usize = 64 * 1024;
 /// What is read of a body that is too long, so that its sender hears that it is.
 const MAX_DISCARD: usize = 8 << 20;
+/// For a small body behind a request that is refused.
+const LITTLE: Duration = Duration::from_secs(1);
 /// What a budget of bodies counts in.
 const UNIT: usize = 64 * 1024;
 /// Pieces of a stream that wait for a slow client.
@@ -45,33 +47,47 @@ type Answered = Response<Body>;
 /// Answers whatever comes.
 pub(crate) async fn answer(conn: Arc<Conn>, request: Request<Incoming>) -> Result<Answered, Infallible> {
     let busy = conn.busy();
-    let (path, version) = (request.uri().path().to_owned(), request.version());
-    let mut response = match respond(&conn, request).await {
-        Ok(Ready::Whole(reply, body)) => {
-            let mut response = Response::new(Body::whole(body, busy));
+    let (head, body) = request.into_parts();
+    let head = Request::from_parts(head, ());
+    let mut body = Some(body);
+    let done = respond(&conn, &head, &mut body).await;
+    if let Some(body) = body
+        && !asks(&head)
+    {
+        // What was sent along with a request that is refused is read, where it is little: a stream that is reset over it may take
+        // the answer with it, and a connection could not be used again.
+        let _ = timeout(LITTLE, discard(body, SMALL)).await;
+    }
+    let mut response = match done {
+        Ok(Ready::Whole(reply, body, held)) => {
+            let mut response = Response::new(Body::whole(body, busy, Some(held)));
             dress(&mut response, &reply);
             response
         }
         Ok(Ready::Stream(answer, permit)) => stream(&conn, answer, permit, busy),
-        Err(fault) => refusal(&fault, &path, busy),
+        Err(fault) => refusal(&fault, head.uri().path(), busy),
     };
-    if conn.edge.is_doomed(conn.id) && version < Version::HTTP_2 {
+    if conn.edge.is_doomed(conn.id) && head.version() < Version::HTTP_2 {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
 }
 
 enum Ready {
-    Whole(Reply, Vec<u8>),
+    Whole(Reply, Vec<u8>, Held),
     Stream(Answer, OwnedSemaphorePermit),
 }
 
-async fn respond(conn: &Arc<Conn>, request: Request<Incoming>) -> Result<Ready, Fault> {
-    let target = target(&request);
+async fn respond(
+    conn: &Arc<Conn>,
+    request: &Request<()>,
+    sent: &mut Option<Incoming>,
+) -> Result<Ready, Fault> {
+    let target = target(request);
     let wanted = target.and_then(|target| read(request.method().as_str(), target));
     if !conn.claimed() {
         return match wanted {
-            Ok(Wanted::Enroll) => enroll(conn, request).await,
+            Ok(Wanted::Enroll) => enroll(conn, request, sent).await,
             _ => Err(Fault::state("unclaimed", "nobody has claimed this node, and it answers nothing else")
                 .fix("Claim it: `muster node claim`, with the code from its console.")),
         };
@@ -95,7 +111,7 @@ async fn respond(conn: &Arc<Conn>, request: Request<Incoming>) -> Result<Ready, 
     };
     let proof = proof(request.headers())?;
     let permit = permit(&conn.edge.calls, 1)?;
-    let body = body(conn, request, route.body.max(2)).await?;
+    let body = body(conn, request, sent.take(), route.body.max(2)).await?;
     if route.body == 0 && !matches!(body.as_ref(), b"" | b"{}") {
         return Err(Fault::bad("body", "this call takes no body, or `{}`"));
     }
@@ -111,19 +127,22 @@ async fn finish(route: &Route, answer: Answer, permit: OwnedSemaphorePermit) -> 
     if streams && answer.reply.content == NDJSON && answer.reply.status == 200 {
         return Ok(Ready::Stream(answer, permit));
     }
-    let (reply, body) = answer.whole().await?;
-    Ok(Ready::Whole(reply, body))
+    let (reply, body, connection) = answer.whole().await?;
+    Ok(Ready::Whole(reply, body, Box::new((connection, permit))))
 }
 
-async fn enroll(conn: &Arc<Conn>, request: Request<Incoming>) -> Result<Ready, Fault> {
+async fn enroll(
+    conn: &Arc<Conn>,
+    request: &Request<()>,
+    sent: &mut Option<Incoming>,
+) -> Result<Ready, Fault> {
     by_a_program(request.headers())?;
     let permit = permit(&conn.edge.calls, 1)?;
-    let body = body(conn, request, MAX_ENROLL).await?;
+    let body = body(conn, request, sent.take(), MAX_ENROLL).await?;
     let hello = Hello::Enroll { address: conn.address.to_string() };
     let answer = call(&conn.edge.link, &hello, &body, ENROLL).await?;
-    let (reply, body) = answer.whole().await?;
-    drop(permit);
-    Ok(Ready::Whole(reply, body))
+    let (reply, body, connection) = answer.whole().await?;
+    Ok(Ready::Whole(reply, body, Box::new((connection, permit))))
 }
 
 /// Path and query. HTTP/1.1 also has a form with a host in it, which a proxy is asked by, and this is none.
@@ -165,11 +184,20 @@ fn permit(of: &Arc<Semaphore>, units: u32) -> Result<OwnedSemaphorePermit, Fault
     })
 }
 
+/// Whether the client sends its body only when it is told to, so that there is none yet (RFC 9110, 10.1.1).
+fn asks(request: &Request<()>) -> bool {
+    request.headers().contains_key(header::EXPECT)
+}
+
 /// The whole body, of at most so many bytes, in so long.
-async fn body(conn: &Conn, request: Request<Incoming>, most: usize) -> Result<Bytes, Fault> {
-    // Who asks before it sends has sent nothing yet.
-    let asks = request.headers().contains_key(header::EXPECT);
-    let body = request.into_body();
+async fn body(
+    conn: &Conn,
+    request: &Request<()>,
+    sent: Option<Incoming>,
+    most: usize,
+) -> Result<Bytes, Fault> {
+    let asks = asks(request);
+    let Some(body) = sent else { return Ok(Bytes::new()) };
     let hint = hyper::body::Body::size_hint(&body);
     let read = async {
         if hint.lower() > most as u64 {
@@ -183,7 +211,7 @@ async fn body(conn: &Conn, request: Request<Incoming>, most: usize) -> Result<By
         Ok(Err(rest)) => {
             if let Some(rest) = rest {
                 // A connection that is closed on bytes that nobody read is reset, and with it the answer (RFC 9112, 9.6).
-                let _ = timeout(conn.edge.limits.drain, discard(rest)).await;
+                let _ = timeout(conn.edge.limits.drain, discard(rest, MAX_DISCARD)).await;
             }
             Fault::new(Kind::TooLarge, "body", format!("the body is over {most} bytes"))
         }
@@ -220,8 +248,7 @@ async fn collect(
 }
 
 /// Reads on, for a while, and keeps nothing.
-async fn discard(mut body: Incoming) {
-    let mut left = MAX_DISCARD;
+async fn discard(mut body: Incoming, mut left: usize) {
     while let Some(Ok(frame)) = body.frame().await {
         let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
         left = rest;
@@ -266,7 +293,7 @@ fn dress(response: &mut Answered, reply: &Reply) {
 /// A refusal of the edge itself.
 fn refusal(fault: &Fault, path: &str, busy: Busy) -> Answered {
     let text = serde_json::to_vec(fault).unwrap_or_default();
-    let mut response = Response::new(Body::whole(text, busy));
+    let mut response = Response::new(Body::whole(text, busy, None));
     let reply = Reply {
         status: fault.kind.status(),
         content: "application/json".to_owned(),

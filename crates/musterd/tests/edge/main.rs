@@ -16,5 +16,9 @@ mod handshake;
 mod limits;
 mod lives;
 mod process;
+mod real;
 mod requests;
 mod streams;
+#[path = "../core/support.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests of the core use the rest")]
+mod support;

@@ -18,9 +18,13 @@ pub(crate) struct Edge {
 
 impl Edge {
     pub(crate) fn start(core: &Core) -> Self {
+        Self::at(&core.socket())
+    }
+
+    pub(crate) fn at(socket: &std::path::Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_musterd"))
             .args(["edge", "--socket"])
-            .arg(core.socket())
+            .arg(socket)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

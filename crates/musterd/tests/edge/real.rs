@@ -1,0 +1,159 @@
+//! Edge and core together, both real, and clients in front of them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use muster_core::Role;
+use muster_needs::require;
+use muster_pairing::exchange::{Claim, Operator};
+use muster_pairing::message::{Answer, ClaimBody, Request, Started};
+use muster_pairing::{Code, exchange::Outcome};
+use muster_tls::{OperatorCa, Revoked};
+use rustls::pki_types::pem::PemObject as _;
+
+use crate::client::{Files, connect, curl, exchange, read_until, tools};
+use crate::core::{keep, serial};
+use crate::process::Edge;
+use crate::support::{Node, Operators, document, now};
+
+/// A document of an owned node that listens at loopback.
+fn owned(by: &Operators) -> String {
+    document(by, &format!("    listen: {}\n", free()))
+}
+
+fn free() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("a port")
+}
+
+fn files(node: &Node, by: &Operators, name: &str, role: Role) -> Files {
+    let issued = by.authority.issue(name, role, muster_tls::Lifetime::CLIENT, now(), serial());
+    keep(node.root(), name, &issued.expect("a client"))
+}
+
+#[test]
+fn m15_role_and_record_are_the_cores_through_the_whole_way() {
+    require!(tools());
+    let operators = Operators::new(1);
+    let node = Node::with_document(&owned(&operators)).start();
+    let edge = Edge::at(&node.socket());
+    let at = edge.address();
+    for (name, role) in [("reader", Role::Readonly), ("worker", Role::Operator), ("alice", Role::Admin)] {
+        let client = files(&node, &operators, name, role);
+        for flag in ["--http1.1", "--http2"] {
+            let got = curl(at, Some(&client), "/v1/health", &[flag]);
+            assert_eq!(
+                (got.status, got.json()["role"].as_str()),
+                (200, Some(role.organisation())),
+                "{got:?}"
+            );
+            assert!(got.headers.contains("muster-audit: "), "{got:?}");
+        }
+        let got = curl(at, Some(&client), "/v1/ca/rotate", &["-d", "{}"]);
+        let wanted = if role == Role::Admin { 400 } else { 403 };
+        assert_eq!(got.status, wanted, "{got:?}");
+    }
+    let denied = node.records(&["\"op\":\"ca-rotate\"", "denied", "reader"]);
+    assert_eq!(denied[0]["claimedByEdge"], "127.0.0.1", "{denied:?}");
+    // A stranger is in the record too, though the core never saw more of him than that.
+    assert_eq!(curl(at, None, "/v1/health", &[]).status, 0);
+    node.records(&["handshake", "no-certificate", "127.0.0.1"]);
+}
+
+#[test]
+fn m18_a_client_that_a_list_revokes_is_cut_in_the_middle_of_a_stream() {
+    require!(tools());
+    let operators = Operators::new(1);
+    let node = Node::with_document(&owned(&operators)).start();
+    let edge = Edge::at(&node.socket());
+    let at = edge.address();
+    let bob = operators.authority.issue("bob", Role::Admin, muster_tls::Lifetime::CLIENT, now(), serial());
+    let bob = bob.expect("a client");
+    let (bobs, alice) = (keep(node.root(), "bob", &bob), files(&node, &operators, "alice", Role::Readonly));
+    let mut stream = connect(at, Some(&bobs), "http/1.1");
+    let said = exchange(&mut stream, b"GET /v1/audit?follow=true HTTP/1.1\r\nhost: x\r\n\r\n", "\"seq\":");
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    let list = operators.authority.revoke(&[Revoked { serial: bob.serial, at: now() }], 1, None, now());
+    let file = node.root().join("list.pem");
+    std::fs::write(&file, list.expect("a list")).expect("a file");
+    let file = format!("@{}", file.display());
+    let got = curl(at, Some(&alice), "/v1/ca/crl", &["-X", "PUT", "--data-binary", &file]);
+    assert_eq!((got.status, got.json()["status"].as_str()), (200, Some("taken")), "{got:?}");
+    // To its end.
+    assert!(!read_until(&mut stream, "").ends_with("0\r\n\r\n"));
+    let got = curl(at, Some(&bobs), "/v1/health", &[]);
+    assert_eq!((got.status, got.reason().as_str()), (401, "revoked"), "{got:?}");
+    assert_eq!(curl(at, Some(&alice), "/v1/health", &[]).status, 200);
+}
+
+#[test]
+fn a_core_that_is_killed_and_comes_back_is_found_by_the_same_edge() {
+    require!(tools());
+    let operators = Operators::new(1);
+    let mut node = Node::with_document(&owned(&operators)).start();
+    let edge = Edge::at(&node.socket());
+    let (at, alice) = (edge.address(), files(&node, &operators, "alice", Role::Admin));
+    assert_eq!(curl(at, Some(&alice), "/v1/health", &[]).status, 200);
+    node.kill();
+    edge.line("no core at");
+    let got = curl(at, Some(&alice), "/v1/health", &[]);
+    assert_eq!((got.status, got.reason().as_str()), (503, "core-away"), "{got:?}");
+    node.go();
+    let end = std::time::Instant::now() + crate::support::SOON;
+    while curl(at, Some(&alice), "/v1/health", &[]).status != 200 {
+        assert!(std::time::Instant::now() < end, "the edge does not find the new core");
+    }
+}
+
+/// A body to `POST /v1/enroll` on an open connection, and what came back: status and body.
+fn post(stream: &mut crate::client::Stream, body: &str) -> (u16, String) {
+    let head = format!("POST /v1/enroll HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let said = exchange(stream, format!("{head}{body}").as_bytes(), "}");
+    let status = said.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+    (status, said.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
+}
+
+#[test]
+fn s18_a_claim_by_the_code_goes_through_and_the_door_is_another_one_at_once() {
+    require!(tools());
+    let text = format!("muster:\n  api:\n    enabled: true\n    listen: {}\n", free());
+    let node = Node::with_document(&text).start();
+    let edge = Edge::at(&node.socket());
+    let (at, operators) = (edge.address(), Operators::new(1));
+    let alice = files(&node, &operators, "alice", Role::Admin);
+    assert_eq!(curl(at, Some(&alice), "/v1/health", &[]).reason(), "unclaimed");
+
+    let kept: PathBuf = node.path(musterd::places::ENROLMENT);
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(kept).expect("a code")).expect("JSON");
+    let code = Code::parse(kept["code"].as_str().expect("a code")).expect("a code");
+    let mut stream = connect(at, None, "http/1.1");
+    let certificate = stream.conn.peer_certificates().expect("a server")[0].to_vec();
+    let mut random = [0; 64];
+    for part in random.chunks_mut(16) {
+        part.copy_from_slice(&serial());
+    }
+    let operator = Operator::start(&code, &certificate, random);
+    let (status, body) = post(&mut stream, &Request::Start { share: operator.share() }.render());
+    assert_eq!(status, 200, "{body}");
+    let started = Started::parse(body.as_bytes()).expect("a step");
+    let ca = rustls::pki_types::CertificateDer::from_pem_slice(operators.pem.as_bytes()).expect("PEM");
+    let ca = OperatorCa::from_der(ca).expect("an authority").der().to_vec();
+    let claim = Claim { node_certificate: &certificate, operator_ca: &ca, document: None, acknowledge: true };
+    let (confirm, awaiting) = operator.claim(&started.session, &started.share, &claim).expect("a share");
+    let claim = ClaimBody { operator_ca: operators.pem.clone(), document: None, acknowledge: true };
+    let body = Request::Confirm { session: started.session, confirm, claim }.render();
+    let (status, body) = post(&mut stream, &body);
+    assert_eq!(status, 200, "{body}");
+    let answer = Answer::parse(body.as_bytes()).expect("an answer");
+    assert!(matches!(answer.outcome, Outcome::Enrolled { .. }), "{answer:?}");
+    awaiting.check(&answer.outcome, &answer.confirm.expect("a proof")).expect("the machine of the code");
+
+    // Its connection ends; who has no certificate hears an alert, and the owner is obeyed, with one certificate all along.
+    assert!(!read_until(&mut stream, "").contains("HTTP"));
+    assert_eq!(curl(at, None, "/v1/enroll", &["-d", "{}"]).status, 0);
+    let got = curl(at, Some(&alice), "/v1/health", &[]);
+    assert_eq!((got.status, got.json()["role"].as_str()), (200, Some("muster:admin")), "{got:?}");
+    assert_eq!(curl(at, Some(&alice), "/v1/enroll", &["-d", "{}"]).reason(), "claimed");
+    let after = connect(at, Some(&alice), "h2");
+    assert_eq!(after.conn.peer_certificates().expect("a server")[0].to_vec(), certificate);
+}
