@@ -128,6 +128,30 @@ codes! {
     DoctorFailed = "doctor-failed", Failed, "the doctor found failed checks", "Each failed check names its fix.";
     FloorLower = "floor-lower", Refused, "this would lower an epoch floor", "Lowering lets older signed scripts run again: say --lower to mean it.";
 
+    // nodes and their API
+    NodeUnknown = "node-unknown", BadInput, "there is no node of that name", "Look at `muster node list`, or name an address that is pinned.";
+    NodePinMissing = "node-pin-missing", Refused, "no certificate is pinned for a node", "Claim it with `muster node claim`, or pin it with `muster node pin --fingerprint`.";
+    NodePinConflict = "node-pin-conflict", Refused, "a different certificate is pinned for the node already", "Find out why it changed; then use `muster node pin --replace`.";
+    NodeUnreachable = "node-unreachable", Unreachable, "a node's API does not answer", "Check address, port (7443), route, firewall, and `systemctl status musterd-edge` on the node.";
+    NodeAnswer = "node-answer", HostRefused, "what answers is not a node as this version knows it", "Check address and port; then compare the versions of `muster` and of the node.";
+    NodeCertificate = "node-certificate", Unreachable, "a node shows a certificate that is not the pinned one", "Find out why before anything else; a node that was reset is claimed anew, one that was rekeyed is pinned with --replace.";
+    NodeTurnedAway = "node-turned-away", Unreachable, "a node does not let this client in", "Use a certificate of the authority that the node obeys.";
+    NodeRefused = "node-refused", HostRefused, "a node refused a call", "Read the node's reason in the message.";
+    NodeFailed = "node-failed", Failed, "a node could not do what it was asked", "Read the node's reason in the message, then its journal: `muster node logs`.";
+    NodeBusy = "node-busy", Busy, "a node cannot take the call now", "Try again after the time that the message names.";
+    NodeDeadline = "node-deadline", Deadline, "a node did not do it in the time that --timeout gave it", "Ask the node what became of it: `muster node status`.";
+    ClientMissing = "client-missing", BadInput, "no client certificate was named", "Issue one with `muster pki issue`, and name it with --client, a context, or `defaults: {api: {client: …}}` in the inventory.";
+    NotTheMachine = "not-the-machine", Refused, "what answered is not the machine whose code was typed", "Do not try again: check the address, then look at the machine's console.";
+    FingerprintDiffers = "fingerprint-differs", Refused, "a node shows another fingerprint than the one that was given", "Check the address and what was read on the console; nothing was claimed or pinned.";
+    FingerprintNeeded = "fingerprint-needed", Refused, "nothing proves that what answers is the node", "Give --fingerprint with what its console or journal shows.";
+    PairingCode = "pairing-code", BadInput, "a pairing code is needed, or what was given is none", "Read it on the node's console: eight symbols, as in XXXX-XXXX.";
+    WouldBootstrap = "would-bootstrap", HostRefused, "a claim would make the node build what its own document says", "Send the document that is meant with --document, or mean its own with --yes.";
+    NameDiffers = "name-differs", Refused, "what was typed is not the name that was asked for", "Nothing was changed. Type the name exactly as it is shown.";
+    HealthGate = "health-gate", Refused, "a node is not well, so it is not upgraded", "Mend the node first; `muster node status` shows what is wrong.";
+    RolloutStopped = "rollout-stopped", Failed, "a roll-out stopped at a node", "Look at the node that the message names; the same command goes on from there.";
+    ContextUnknown = "context-unknown", BadInput, "there is no context of that name", "Run `muster context list`.";
+    AuditBroken = "audit-broken", Failed, "an audit record does not hold together, or lacks what was seen of it", "Keep what there is, and ask who had root on the node.";
+
     Fault = "cli-internal", Internal, "an operation of muster itself failed", "Read the message; it names the operation and the system's error.";
 }
 

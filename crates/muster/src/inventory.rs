@@ -3,12 +3,14 @@
 //! One YAML file. Unknown keys refuse and name the nearest known one; every fault carries its line. Nothing secret stands in it:
 //! secrets are named by file. Host keys learned by `muster host add` are not written here but pinned in the state folder.
 
+mod api;
 mod edit;
 mod endpoint;
 mod provisioning;
 mod read;
 mod select;
 
+pub use api::{ApiDefaults, ApiNode};
 pub use edit::{NewHost, add_host, text_with_host, with_host, write};
 pub use endpoint::{Admin, Endpoint, HostKey, Identity};
 pub use provisioning::{Controller, Profile, Provisioning};
@@ -38,6 +40,10 @@ pub struct Inventory {
     pub bastions: BTreeMap<String, Endpoint>,
     /// In the order of the file.
     pub hosts: Vec<Host>,
+    /// The nodes whose API is called, in the order of the file; most are hosts too.
+    pub nodes: Vec<ApiNode>,
+    /// Who calls them.
+    pub api: ApiDefaults,
 }
 
 /// Whom hosts trust to sign, as the sender checks it and `provision` puts it in place.

@@ -206,7 +206,7 @@ pub(super) fn address(text: &str) -> Option<String> {
     (good && bare == text).then(|| bare.to_owned())
 }
 
-fn port(walk: &mut Walk<'_>, node: &Node, at: &str) -> Option<u16> {
+pub(super) fn port(walk: &mut Walk<'_>, node: &Node, at: &str) -> Option<u16> {
     walk.value(node, at, "a port from 1 to 65535", |t| t.parse().ok().filter(|p| *p != 0))
 }
 

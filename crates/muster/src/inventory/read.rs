@@ -1,5 +1,6 @@
 //! From YAML to an [`Inventory`].
 
+use super::api::{self, ApiDefaults, ApiNode};
 use super::endpoint::{self, Base, Defaults, read_defaults, read_endpoint};
 use super::provisioning::{self, Provisioning};
 use super::{Admin, Endpoint, ExecMode, Host, Inventory, Trust, Var, VarValue};
@@ -20,7 +21,7 @@ const HOST: [&str; 9] =
 pub(super) fn parse(text: &str, file: &Path, home: Option<&Path>) -> Result<Inventory, Faults> {
     let root = yaml::parse(text, file)?;
     let folder = file.parent().unwrap_or(Path::new(""));
-    let mut reader = Reader { walk: Walk::new(file), base: Base { folder, home } };
+    let mut reader = Reader { walk: Walk::new(file), base: Base { folder, home }, nodes: Vec::new() };
     let inventory = reader.inventory(&root, file);
     Faults::check(reader.walk.finish())?;
     inventory.ok_or_else(|| {
@@ -31,11 +32,13 @@ pub(super) fn parse(text: &str, file: &Path, home: Option<&Path>) -> Result<Inve
 struct Reader<'f> {
     walk: Walk<'f>,
     base: Base<'f>,
+    nodes: Vec<ApiNode>,
 }
 
 #[derive(Default)]
 struct HostDefaults {
     ssh: Defaults,
+    api: ApiDefaults,
     admin: Admin,
     vars: Vec<(String, usize, VarSource)>,
     envelope: Option<u8>,
@@ -75,7 +78,9 @@ impl Reader<'_> {
             }
         }
         self.same_place(&hosts);
-        Some(Inventory { file: file.to_owned(), trust, signing, bastions, hosts })
+        let nodes = core::mem::take(&mut self.nodes);
+        api::same_place(&mut self.walk, &nodes);
+        Some(Inventory { file: file.to_owned(), trust, signing, bastions, hosts, nodes, api: defaults.api })
     }
 
     /// Two names for one login would run two phases on one machine at once.
@@ -127,10 +132,11 @@ impl Reader<'_> {
     }
 
     fn defaults(&mut self, node: &Node) -> HostDefaults {
-        let known = ["ssh", "admin", "vars", "envelope", "provision"];
+        let known = ["ssh", "api", "admin", "vars", "envelope", "provision"];
         let Some(f) = self.walk.fields(node, "defaults", &known) else { return HostDefaults::default() };
         HostDefaults {
             ssh: f.get("ssh").map(|n| read_defaults(&mut self.walk, n, self.base)).unwrap_or_default(),
+            api: f.get("api").map(|n| api::defaults(&mut self.walk, n, self.base)).unwrap_or_default(),
             admin: f
                 .get("admin")
                 .map(|n| self.admin(n, "defaults.admin", &Admin::default()))
@@ -177,13 +183,13 @@ impl Reader<'_> {
     fn host(&mut self, name: HostName, line: usize, node: &Node, defaults: &HostDefaults) -> Option<Host> {
         let at = format!("hosts.{name}");
         let f = self.walk.fields(node, &at, &HOST)?;
-        if let Some(api) = f.get("api") {
-            let what = format!("{at}.api is reserved for the node API, which this version does not have");
-            self.walk.fault(Own::ConfigKey, api.line, what, Some("Take it out.".into()));
-        }
-        let ssh = f.need(&mut self.walk, "ssh", "at least an address").and_then(|n| {
-            read_endpoint(&mut self.walk, n, (name.as_str(), &f.at("ssh")), &defaults.ssh, self.base)
-        });
+        // Who is reached by the API alone has no login.
+        let ssh = match (f.get("ssh"), f.get("api")) {
+            (None, Some(_)) => None,
+            _ => f.need(&mut self.walk, "ssh", "at least an address").and_then(|n| {
+                read_endpoint(&mut self.walk, n, (name.as_str(), &f.at("ssh")), &defaults.ssh, self.base)
+            }),
+        };
         let admin = match f.get("admin") {
             Some(n) => self.admin(n, &f.at("admin"), &defaults.admin),
             None => defaults.admin.clone(),
@@ -200,6 +206,11 @@ impl Reader<'_> {
         });
         let envelope = f.get("envelope").and_then(|n| self.envelope(n, &f.at("envelope")));
         let provision = self.provision(&f).over(&defaults.provision);
+        if let Some(node) = f.get("api") {
+            let address = ssh.as_ref().map(|s| s.address.as_str());
+            let of = api::Of { name: &name, line, pools: &pools, labels: &labels, address };
+            self.nodes.extend(api::read(&mut self.walk, node, &f.at("api"), &of, defaults.api.port));
+        }
         let ssh = ssh?;
         let vars = merge(&defaults.vars, own, &name, &ssh.address);
         Some(Host {
@@ -404,7 +415,12 @@ mod tests {
             ),
             ("hosts:\n  a: {ssh: {address: b}, exec-mode: Raw}\n", vec![":2: hosts.a.exec-mode is \"Raw\""]),
             ("defaults: {exec-mode: raw}\n", vec![":1: unknown key \"exec-mode\" in defaults"]),
-            ("hosts:\n  a: {ssh: {address: b}, api: {port: 1}}\n", vec![":2: hosts.a.api is reserved"]),
+            ("hosts:\n  a: {ssh: {address: b}, api: {prot: 1}}\n", vec![":2: unknown key \"prot\" in hosts.a.api"]),
+            ("hosts:\n  a: {api: {port: 1}}\n", vec![":2: hosts.a.api has no \"address\""]),
+            (
+                "hosts:\n  a: {api: {address: b}}\n  c: {api: {address: b}}\n",
+                vec![":3: hosts.c.api is at the same address and port as hosts.a.api"],
+            ),
             (
                 "hosts:\n  a: {ssh: {address: b}, vars: {PATH: x, MUSTER_A: {file: x}}}\n",
                 vec![

@@ -3,6 +3,8 @@
 use super::{Host, Inventory};
 use crate::codes::Own;
 use crate::fault::{Fault, Faults};
+use muster_core::PoolName;
+use std::collections::BTreeMap;
 
 /// What the operator named.
 #[derive(Clone, Debug, Default)]
@@ -54,17 +56,22 @@ impl std::str::FromStr for Selector {
 }
 
 impl Selector {
-    /// Whether all conditions hold. `pool=` asks for a pool, `name=` for the name, anything else for a label.
+    /// Whether all conditions hold for a host.
     pub fn matches(&self, host: &Host) -> bool {
+        self.hold(host.name.as_str(), &host.pools, &host.labels)
+    }
+
+    /// Whether all conditions hold. `pool=` asks for a pool, `name=` for the name, anything else for a label.
+    pub fn hold(&self, name: &str, pools: &[PoolName], labels: &BTreeMap<String, String>) -> bool {
         let is = |k: &str, v: &str| match k {
-            "pool" => host.pools.iter().any(|p| p.as_str() == v),
-            "name" => host.name.as_str() == v,
-            _ => host.labels.get(k).is_some_and(|l| l == v),
+            "pool" => pools.iter().any(|p| p.as_str() == v),
+            "name" => name == v,
+            _ => labels.get(k).is_some_and(|l| l == v),
         };
         let has = |k: &str| match k {
-            "pool" => !host.pools.is_empty(),
+            "pool" => !pools.is_empty(),
             "name" => true,
-            _ => host.labels.contains_key(k),
+            _ => labels.contains_key(k),
         };
         self.0.iter().all(|c| match c {
             Condition::Is(k, v) => is(k, v),

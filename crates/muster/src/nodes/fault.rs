@@ -1,0 +1,97 @@
+//! What a node or the way to it did wrong, as this program tells it.
+
+use crate::codes::Own;
+use crate::fault::Fault;
+use muster_api::Kind;
+use muster_client::{Error, Turned};
+use muster_core::{Danger, Operation};
+
+/// Of a call of this operation on the node of this name.
+pub fn told(name: &str, operation: Option<Operation>, error: &Error) -> Fault {
+    let reads = operation.is_some_and(|o| o.row().danger == Danger::Reads);
+    let what = format!("{name}: {error}");
+    match error {
+        Error::Unreachable { .. } => Fault::new(Own::NodeUnreachable, what),
+        Error::NotANode { .. } | Error::Call(_) => Fault::new(Own::NodeAnswer, what),
+        Error::OtherCertificate { .. } => Fault::new(Own::NodeCertificate, what),
+        Error::TurnedAway { why, .. } => Fault::new(Own::NodeTurnedAway, what).why(why_turned(*why)),
+        Error::Fault(fault) => of_node(name, operation, fault),
+        Error::Answer { .. } if reads => Fault::new(Own::NodeAnswer, what),
+        _ if reads => Fault::new(Own::NodeUnreachable, what),
+        // It may have been done.
+        _ => Fault::new(Own::OutcomeUnknown, what)
+            .fix(format!("Ask the node what became of it: `muster node status {name}`.")),
+    }
+}
+
+fn why_turned(why: Turned) -> String {
+    match why {
+        Turned::NoCertificate => "it wants a certificate and got none".into(),
+        Turned::OtherAuthority => {
+            "the certificate is not of the authority that the node obeys, or not for clients".into()
+        }
+        Turned::Ended => "the certificate has ended, or has not begun by the node's clock".into(),
+        Turned::Revoked => "the certificate was revoked".into(),
+        Turned::Alert(n) => format!("TLS alert {n}"),
+    }
+}
+
+/// The node's own words.
+pub fn of_node(name: &str, operation: Option<Operation>, fault: &muster_api::Fault) -> Fault {
+    let code = match fault.kind {
+        Kind::TooMany | Kind::Busy => Own::NodeBusy,
+        Kind::Failed => Own::NodeFailed,
+        _ if fault.reason == "would-bootstrap" => Own::WouldBootstrap,
+        _ => Own::NodeRefused,
+    };
+    let doing = operation.map(|o| format!("{}: ", o.row().name)).unwrap_or_default();
+    let mut told = Fault::new(code, format!("{name}: {doing}{}: {}", fault.reason, fault.error));
+    if let Some(left) = fault.tries_left {
+        told = told.why(match left {
+            0 => "no try is left: `musterd pairing renew` on the console or a reboot gives a new code".to_owned(),
+            1 => "one try is left".to_owned(),
+            n => format!("{n} tries are left"),
+        });
+    }
+    match (&fault.fix, fault.retry_after) {
+        (Some(fix), _) => told.fix(fix.clone()),
+        (None, Some(secs)) => told.fix(format!("Try again in {secs} s.")),
+        (None, None) => told,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+
+    #[test]
+    fn a_lost_call_that_changes_something_is_an_unknown_outcome_and_one_that_reads_is_not() {
+        let lost = || Error::Lost { endpoint: "a".parse().unwrap(), why: "x".into() };
+        for operation in Operation::ALL {
+            let exit = told("edge-1", Some(*operation), &lost()).exit();
+            let reads = operation.row().danger == Danger::Reads;
+            assert_eq!(exit, if reads { Exit::Unreachable } else { Exit::OutcomeUnknown }, "{operation:?}");
+        }
+        let deadline = Error::Deadline { endpoint: "a".parse().unwrap(), secs: 35 };
+        assert_eq!(told("edge-1", Some(Operation::Drain), &deadline).exit(), Exit::OutcomeUnknown);
+        let away = Error::TurnedAway { endpoint: "a".parse().unwrap(), why: Turned::Revoked };
+        assert_eq!(told("edge-1", Some(Operation::Reset), &away).exit(), Exit::Unreachable);
+    }
+
+    #[test]
+    fn a_nodes_fault_keeps_its_reason_and_its_advice() {
+        let fault = muster_api::Fault::role(muster_core::Role::Admin, Some(muster_core::Role::Operator));
+        let fault = told("edge-1", Some(Operation::Reboot), &Error::Fault(Box::new(fault)));
+        assert_eq!(
+            fault.to_string(),
+            "edge-1: reboot: role: this needs the role muster:admin, and the certificate has muster:operator. \
+             Issue one with it: `muster pki issue --role admin`."
+        );
+        assert_eq!(fault.exit(), Exit::HostRefused);
+        let mut busy = muster_api::Fault::new(Kind::TooMany, "pause", "wrong codes slow the next one down");
+        busy.retry_after = Some(4);
+        let busy = told("a", None, &Error::Fault(Box::new(busy)));
+        assert_eq!((busy.exit(), busy.fix.as_deref()), (Exit::Busy, Some("Try again in 4 s.")));
+    }
+}

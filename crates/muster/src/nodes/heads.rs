@@ -1,0 +1,104 @@
+//! The newest head of each node's audit chain that was handed out, in the state folder: `audit-heads`, one node a line:
+//! `SHA256:… SEQ:HASH`, by the node's certificate.
+//!
+//! A chain proves nothing to somebody who never saw it: these lines are what was seen. They only ever move forward, and a node
+//! that was set up anew has another certificate, and so a line of its own.
+
+use crate::codes::Own;
+use crate::fault::Fault;
+use crate::files;
+use muster_core::audit::Head;
+use muster_tls::Fingerprint;
+use std::collections::BTreeMap;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+const MAX_FILE: usize = 16 << 20;
+
+/// By certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heads(BTreeMap<Fingerprint, Head>);
+
+impl Heads {
+    /// Reads the file's text.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, Fault> {
+        let mut heads = BTreeMap::new();
+        for (n, line) in (1usize..).zip(text.lines()) {
+            let read = line.split_once(' ').and_then(|(node, head)| Some((node.parse().ok()?, head.parse().ok()?)));
+            let Some((node, head)) = read else {
+                return Err(Fault::new(Own::StateUnusable, "the line is not `SHA256:… SEQ:HASH`").at(file, n));
+            };
+            heads.insert(node, head);
+        }
+        Ok(Self(heads))
+    }
+
+    fn render(&self) -> String {
+        self.0.iter().map(|(node, head)| format!("{node} {head}\n")).collect()
+    }
+
+    /// What was last seen of a node.
+    pub fn of(&self, node: Fingerprint) -> Option<Head> {
+        self.0.get(&node).copied()
+    }
+}
+
+fn file(folder: &Path) -> std::path::PathBuf {
+    folder.join("audit-heads")
+}
+
+/// What was seen so far.
+pub fn read(folder: &Path) -> Result<Heads, Fault> {
+    let file = file(folder);
+    if !file.exists() {
+        return Ok(Heads::default());
+    }
+    Heads::parse(&files::read_text(&file, MAX_FILE)?, &file)
+}
+
+/// Keeps what was seen now, where it is newer.
+pub fn keep(folder: &Path, seen: &[(Fingerprint, Head)]) -> Result<(), Fault> {
+    if seen.is_empty() {
+        return Ok(());
+    }
+    files::make_folder(folder, 0o700)?;
+    let path = folder.join("audit-heads.lock");
+    let open = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let lock = open.map_err(|e| Fault::io(&path, "create", &e))?;
+    lock.lock().map_err(|e| Fault::io(&path, "write", &e))?;
+    let mut heads = read(folder)?;
+    let before = heads.clone();
+    for (node, head) in seen {
+        let newest = heads.0.entry(*node).or_insert(*head);
+        // A lower number is an older answer, or a chain that was cut off: what was seen before must not be forgotten for it.
+        if head.seq > newest.seq {
+            *newest = *head;
+        }
+    }
+    if heads == before {
+        return Ok(());
+    }
+    files::replace(&file(folder), heads.render().as_bytes(), 0o600)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m19_heads_only_move_forward_and_are_kept_by_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (Fingerprint::of(b"a"), Fingerprint::of(b"b"));
+        let head = |seq, byte| Head { seq, hash: [byte; 32] };
+        keep(dir.path(), &[(a, head(7, 1)), (b, head(1, 1))]).unwrap();
+        keep(dir.path(), &[(a, head(5, 2))]).unwrap();
+        // Another hash for a number that was seen: the first one stands, so that the rewriting shows.
+        keep(dir.path(), &[(a, head(7, 3)), (b, head(2, 2))]).unwrap();
+        let heads = read(dir.path()).unwrap();
+        assert_eq!((heads.of(a), heads.of(b)), (Some(head(7, 1)), Some(head(2, 2))));
+        assert_eq!(heads.of(Fingerprint::of(b"c")), None);
+        for bad in ["x", &format!("{a}"), &format!("{a} 1:zz"), &format!("{a}  1:{}", "0".repeat(64))] {
+            assert!(Heads::parse(bad, Path::new("h")).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Who calls nodes: a client's certificate and key in files.
+
+use crate::codes::Own;
+use crate::fault::Fault;
+use crate::files;
+use crate::pki::keyfile;
+use crate::terminal::Passphrases;
+use muster_client::Identity;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MAX_PEM: usize = 64 * 1024;
+
+/// Which files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The certificate.
+    pub client: Option<PathBuf>,
+    /// Its key; beside it when not said.
+    pub key: Option<PathBuf>,
+}
+
+impl Caller {
+    /// The first of several that names a certificate.
+    pub fn first(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().find(|c| c.client.is_some()).unwrap_or_default()
+    }
+
+    /// The files, or the only client of an authority's folder.
+    pub fn files(&self, pki: &Path) -> Result<(PathBuf, PathBuf), Fault> {
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => only(&pki.join("clients"))?,
+        };
+        let key = self.key.clone().unwrap_or_else(|| client.with_extension("key"));
+        Ok((client, key))
+    }
+
+    /// Reads both; asks for a passphrase where the key has one.
+    pub fn open(&self, pki: &Path, passphrases: &Passphrases) -> Result<Arc<Identity>, Fault> {
+        let (client, key) = self.files(pki)?;
+        let certificate = files::read_text(&client, MAX_PEM)?;
+        let open = keyfile::open(&key, passphrases)?;
+        let identity = Identity::from_pem(&certificate, &open).map_err(|e| {
+            Fault::new(Own::PkiFile, format!("{} and {} will not do", client.display(), key.display()))
+                .why(e.to_string())
+        })?;
+        Ok(Arc::new(identity))
+    }
+}
+
+/// The one certificate of a folder; none is guessed among several.
+fn only(folder: &Path) -> Result<PathBuf, Fault> {
+    let missing = |what: String| Fault::new(Own::ClientMissing, what);
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Err(missing(format!("no client certificate was named, and there is no {}", folder.display())));
+    };
+    let paths = entries.filter_map(|e| Some(e.ok()?.path()));
+    let mut all: Vec<PathBuf> = paths.filter(|p| p.extension().is_some_and(|e| e == "pem")).collect();
+    match (all.pop(), all.len()) {
+        (Some(one), 0) => Ok(one),
+        (None, _) => Err(missing(format!("no client certificate was named, and {} has none", folder.display()))),
+        (Some(_), more) => {
+            Err(missing(format!("{} has {} certificates, and none was named", folder.display(), more + 1)))
+        }
+    }
+}
