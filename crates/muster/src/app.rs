@@ -1,6 +1,7 @@
 //! From arguments to an exit code.
 
 mod host;
+mod node;
 mod pki;
 
 use crate::args::{Cli, Command, Global, InventoryFile, SignerArgs, script};
@@ -131,6 +132,7 @@ fn dispatch(command: Command, world: &World, printer: &mut Printer) -> Outcome {
         Command::Script(script::Script::Verify(a)) | Command::Verify(a) => verify(a, world, printer),
         Command::Script(script::Script::Show(a)) => commands::script::show::run(&a.path, world.now, printer),
         Command::Host(a) => host::dispatch(a, world, printer),
+        Command::Node(a) => node::dispatch(a, world, printer),
         Command::Pki(a) => pki::dispatch(a, world, printer),
         Command::Explain { code } => commands::explain::run(code.as_deref(), printer),
         Command::Completion { shell } => commands::generate::completion(shell, printer),

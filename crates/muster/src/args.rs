@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod init;
+pub mod node;
 pub mod pki;
 pub mod script;
 
@@ -82,7 +83,10 @@ pub enum Command {
     /// Hosts reached over SSH: add, provision, check, run phases.
     #[command(subcommand)]
     Host(host::Host),
-    /// The operators' authority: who may call the nodes' API (no node of this build has it yet).
+    /// Nodes reached over their API: claim, look, operate, upgrade.
+    #[command(subcommand)]
+    Node(node::Node),
+    /// The operators' authority: who may call the nodes' API.
     #[command(subcommand)]
     Pki(pki::Pki),
     /// Explain an error code, or list them all.

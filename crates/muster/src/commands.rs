@@ -4,5 +4,6 @@ pub mod explain;
 pub mod generate;
 pub mod host;
 pub mod init;
+pub mod node;
 pub mod pki;
 pub mod script;

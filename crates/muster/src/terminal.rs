@@ -27,15 +27,20 @@ pub fn is_there() -> bool {
 
 /// Asks a question that only `yes` or `y` answers with yes; `None` when there is nobody to ask.
 pub fn confirm(question: &str) -> Option<bool> {
+    let answer = ask(&format!("{question} [y/N]"))?.to_ascii_lowercase();
+    Some(matches!(answer.as_str(), "y" | "yes"))
+}
+
+/// Asks for a line, which is seen while it is typed; `None` when there is nobody to ask.
+pub fn ask(question: &str) -> Option<String> {
     let mut tty = terminal()?;
-    tty.write_all(format!("{question} [y/N] ").as_bytes()).ok()?;
+    tty.write_all(format!("{question} ").as_bytes()).ok()?;
     let mut answer = Vec::new();
     let mut byte = [0u8];
     while tty.read(&mut byte).ok()? == 1 && byte != *b"\n" && answer.len() < MAX_ANSWER {
         answer.push(byte[0]);
     }
-    let answer = String::from_utf8_lossy(&answer).trim().to_ascii_lowercase();
-    Some(matches!(answer.as_str(), "y" | "yes"))
+    Some(String::from_utf8_lossy(&answer).trim().to_owned())
 }
 
 /// The terminal without echo; put back when dropped.

@@ -13,7 +13,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Node, Fault> {
     yaml::parse(text).map_err(|f| told(f, file))
 }
 
-fn told<R: Into<Own>>(found: yaml::Fault<R>, file: &Path) -> Fault {
+pub(crate) fn told<R: Into<Own>>(found: yaml::Fault<R>, file: &Path) -> Fault {
     let mut fault = Fault::new(found.reason.into(), found.what).at(file, found.line);
     if let Some(fix) = found.fix {
         fault = fault.fix(fix);

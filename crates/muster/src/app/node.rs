@@ -1,0 +1,217 @@
+//! From the arguments of `muster node …` to plain settings.
+
+use super::maybe_inventory;
+use crate::args::InventoryFile;
+use crate::args::node::calls::{Ends, JoinToken, Kubeconfig, Logs, On, SshKey};
+use crate::args::node::{Caller as CallerArgs, Claim, Node, Pace, Pin, Select};
+use crate::codes::Own;
+use crate::commands::node::action::Action;
+use crate::commands::node::claim::Proof;
+use crate::commands::node::confirm::Meant;
+use crate::commands::node::secrets::Secret;
+use crate::commands::node::{access, action, apply, claim, known, logs, pin, secrets, services, status};
+use crate::fault::{Fault, Faults, Outcome};
+use crate::inventory::Inventory;
+use crate::nodes::choose::{self, Chosen};
+use crate::nodes::contexts::{self, Context, Contexts};
+use crate::nodes::identity::Caller;
+use crate::nodes::pins::{Store, is_name};
+use crate::nodes::session::{self, Session};
+use crate::printer::Printer;
+use crate::settings::{World, span};
+use crate::terminal::Passphrases;
+use muster_client::{DEFAULT_PORT, Endpoint, Identity};
+use muster_tls::Fingerprint;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn dispatch(command: Node, world: &World, printer: &mut Printer) -> Outcome {
+    match command {
+        Node::Claim(a) => claim(&a, world, printer),
+        Node::Pin(a) => pin(&a, world, printer),
+        Node::List(a) => {
+            let around = Around::look(&a.caller, world)?;
+            known::list(around.inventory.as_ref(), &around.store, &a.select.selection()?, printer)
+        }
+        Node::Forget(a) => {
+            let around = Around::look(&a.caller, world)?;
+            known::forget(&around.choose(&a.select)?, &around.store, printer)
+        }
+        Node::Status(a) => status::run(&session(&a, world)?, printer),
+        Node::Services(a) => services::run(&session(&a, world)?, printer),
+        Node::Apply(a) => apply::run(&session(&a.on, world)?, &a.file, a.plan, world.now, printer),
+        Node::Logs(a) => follow(&a, world, printer),
+        Node::Restart(a) => action::restart(&session(&a.on, world)?, &a.unit, printer),
+        Node::Cordon(a) => action::run(&session(&a, world)?, Action::Cordon, printer),
+        Node::Uncordon(a) => action::run(&session(&a, world)?, Action::Uncordon, printer),
+        Node::Drain(a) => ends(&a, Action::Drain, world, printer),
+        Node::Reboot(a) => ends(&a, Action::Reboot, world, printer),
+        Node::Shutdown(a) => ends(&a, Action::Shutdown, world, printer),
+        Node::Reset(a) => ends(&a, Action::Reset, world, printer),
+        Node::SshKey(SshKey::Add(a)) => access::add(&session(&a.on, world)?, &a.user, &a.key_file, printer),
+        Node::SshKey(SshKey::List(a)) => access::list(&session(&a, world)?, printer),
+        Node::SshKey(SshKey::Revoke(a)) => access::revoke(&session(&a.on, world)?, &a.key, printer),
+        Node::Kubeconfig(Kubeconfig { on, server, to }) => {
+            secrets::run(&session(&on, world)?, &Secret::Kubeconfig { server }, to.as_deref(), printer)
+        }
+        Node::JoinToken(JoinToken { on, role, expiry, to }) => {
+            let expiry = expiry.as_deref().map(|t| span("--expiry", t)).transpose()?.map(|s| format!("{s}s"));
+            secrets::run(&session(&on, world)?, &Secret::JoinToken { role, expiry }, to.as_deref(), printer)
+        }
+        Node::Etcd(a) => secrets::etcd(&session(&a, world)?, printer),
+        Node::Upgrade(_) => Err(Fault::new(Own::Usage, "not yet").into()),
+    }
+}
+
+/// What stands around a command for nodes: the context, the inventory, the pins.
+pub(super) struct Around {
+    context: Context,
+    pub(super) inventory: Option<Inventory>,
+    pub(super) store: Store,
+}
+
+impl Around {
+    pub(super) fn look(a: &CallerArgs, world: &World) -> Result<Self, Faults> {
+        let context = context(a.context.as_deref(), world)?;
+        let named = a.inventory.inventory.clone().or_else(|| context.inventory.clone());
+        let inventory = maybe_inventory(&InventoryFile { inventory: named }, world)?;
+        Ok(Self { context, inventory, store: Store::at(world.state.as_deref())? })
+    }
+
+    pub(super) fn choose(&self, select: &Select) -> Result<Vec<Chosen>, Faults> {
+        choose::choose(&select.selection()?, self.inventory.as_ref(), &self.store.read()?)
+    }
+
+    /// Who calls: what was said on the command line, else in the context, else in the inventory.
+    pub(super) fn identity(&self, a: &CallerArgs) -> Result<Arc<Identity>, Fault> {
+        let typed = Caller { client: a.client.clone(), key: a.client_key.clone() };
+        let of_inventory = self.inventory.as_ref().map(|i| Caller { client: i.api.client.clone(), key: i.api.key.clone() });
+        let caller = Caller::first([typed, self.context.caller.clone(), of_inventory.unwrap_or_default()]);
+        caller.open(&a.pki, &Passphrases { file: a.passphrase_file.clone() })
+    }
+
+    fn authority(&self, named: Option<PathBuf>, pki: &std::path::Path) -> PathBuf {
+        let of_inventory = || self.inventory.as_ref().and_then(|i| i.api.authority.clone());
+        named
+            .or_else(|| self.context.authority.clone())
+            .or_else(of_inventory)
+            .unwrap_or_else(|| pki.join("operator-ca.pem"))
+    }
+
+    /// The name and the place of a node that need not be known yet.
+    fn place(&self, node: &str, name: Option<&str>) -> Result<(String, Endpoint), Fault> {
+        let all = choose::known(self.inventory.as_ref(), &self.store.read()?);
+        if let Some(known) = all.iter().find(|n| n.name == node) {
+            return Ok((name.unwrap_or(node).to_owned(), known.endpoint.clone()));
+        }
+        let endpoint: Endpoint = node.parse().map_err(|why: &str| {
+            Fault::new(Own::NodeUnknown, format!("{node:?} is no node of the inventory and no address")).why(why)
+        })?;
+        let of_inventory = all.iter().find(|n| n.endpoint == endpoint).map(|n| n.name.clone());
+        let own = match endpoint.port() {
+            DEFAULT_PORT => endpoint.host().to_owned(),
+            _ => endpoint.to_string(),
+        };
+        let name = name.map(str::to_owned).or(of_inventory).unwrap_or(own);
+        if !is_name(&name) {
+            return Err(Fault::new(Own::Usage, format!("--name {name:?} is no name for a node"))
+                .fix("Use letters, digits, `.`, `_`, `-`."));
+        }
+        Ok((name, endpoint))
+    }
+}
+
+/// The context of a command: the one that is named, else the one in use, else none.
+pub(super) fn context(named: Option<&str>, world: &World) -> Result<Context, Faults> {
+    let current = match named {
+        Some(name) => Some(name.to_owned()),
+        None => contexts::current(world.state.as_deref())?,
+    };
+    match current {
+        None => Ok(Context::default()),
+        Some(name) => {
+            let all = Contexts::read(world.config.as_deref(), world.home.as_deref())?;
+            Ok(all.get(&name)?.clone())
+        }
+    }
+}
+
+pub(super) fn session(on: &On, world: &World) -> Result<Session, Faults> {
+    let around = Around::look(&on.caller, world)?;
+    let chosen = around.choose(&on.select)?;
+    let pace = pace(&on.pace)?;
+    // Before a passphrase is asked for: what cannot be called needs none.
+    if chosen.iter().all(|c| c.pin.is_none()) {
+        Faults::check(chosen.iter().filter_map(|c| c.pinned().err()).collect())?;
+    }
+    let identity = around.identity(&on.caller)?;
+    Ok(Session { chosen, identity, store: around.store, pace })
+}
+
+fn pace(a: &Pace) -> Result<session::Pace, Fault> {
+    let seconds = |option, text: &str| span(option, text).map(Duration::from_secs);
+    Ok(session::Pace {
+        parallel: usize::from(a.parallel),
+        timeout: a.timeout.as_deref().map(|t| seconds("--timeout", t)).transpose()?,
+        connect: seconds("--connect-timeout", &a.connect_timeout)?,
+    })
+}
+
+fn ends(a: &Ends, action: Action, world: &World, printer: &mut Printer) -> Outcome {
+    action::ending(&session(&a.on, world)?, action, Meant { plan: a.plan, yes: a.yes }, printer)
+}
+
+fn follow(a: &Logs, world: &World, printer: &mut Printer) -> Outcome {
+    let wanted = muster_client::Logs {
+        unit: a.unit.clone(),
+        lines: a.lines,
+        since: a.since.as_deref().map(|t| span("--since", t)).transpose()?,
+        follow: a.follow,
+    };
+    logs::run(&session(&a.on, world)?, &wanted, printer)
+}
+
+fn fingerprint(text: Option<&str>) -> Result<Option<Fingerprint>, Fault> {
+    let read = |t: &str| {
+        t.parse().map_err(|why: &str| Fault::new(Own::Usage, format!("--fingerprint {t:?} is none: {why}")))
+    };
+    text.map(read).transpose()
+}
+
+fn claim(a: &Claim, world: &World, printer: &mut Printer) -> Outcome {
+    if a.code.is_some() {
+        return Err(Fault::new(Own::SecretOnArgv, "the pairing code was given on the command line")
+            .fix("Leave --code out and type it when it is asked for, or give --code-file FILE (`-` is standard input).")
+            .into());
+    }
+    let around = Around::look(&a.caller, world)?;
+    let (name, endpoint) = around.place(&a.node, a.name.as_deref())?;
+    let settings = claim::Settings {
+        name,
+        endpoint,
+        proof: if a.no_code { Proof::NoCode } else { Proof::Code(a.code_file.clone()) },
+        fingerprint: fingerprint(a.fingerprint.as_deref())?,
+        document: a.document.clone(),
+        authority: around.authority(a.authority.clone(), &a.caller.pki),
+        yes: a.yes,
+        connect: span("--connect-timeout", &a.connect_timeout).map(Duration::from_secs)?,
+        store: around.store,
+    };
+    claim::run(&settings, world.now, printer)
+}
+
+fn pin(a: &Pin, world: &World, printer: &mut Printer) -> Outcome {
+    let around = Around::look(&a.caller, world)?;
+    let (name, endpoint) = around.place(&a.node, a.name.as_deref())?;
+    let settings = pin::Settings {
+        name,
+        endpoint,
+        fingerprint: fingerprint(a.fingerprint.as_deref())?,
+        replace: a.replace,
+        identity: around.identity(&a.caller)?,
+        connect: span("--connect-timeout", &a.connect_timeout).map(Duration::from_secs)?,
+        store: around.store,
+    };
+    pin::run(&settings, printer)
+}

@@ -1,0 +1,83 @@
+//! `muster node ssh-key`
+
+use crate::codes::Own;
+use crate::exit::Exit;
+use crate::fault::{Fault, Outcome};
+use crate::files;
+use crate::nodes::session::{Session, Shape, show};
+use crate::printer::{Format, Printer};
+use muster_api::access::{SshKey, SshKeys, SshRevoked};
+use muster_core::Operation;
+use std::path::Path;
+
+const MAX_KEY: usize = 8 * 1024;
+
+fn cells(key: &SshKey) -> Vec<String> {
+    vec![key.user.clone(), key.kind.clone(), key.fingerprint.clone(), key.comment.clone().unwrap_or_default()]
+}
+
+const COLUMNS: &[&str] = &["user", "type", "fingerprint", "comment"];
+
+/// Lets a key in.
+pub fn add(session: &Session, user: &str, file: &Path, printer: &mut Printer) -> Outcome {
+    let text = files::read_text(file, MAX_KEY)?;
+    // Read here as well: a private key must not leave this machine because a file name was mistyped.
+    let line = text.trim();
+    let public = crate::signer::parse_public(line).filter(|_| !line.contains('\n'));
+    if public.is_none() {
+        return Err(Fault::new(Own::KeyFile, format!("{} is no public key of one line", file.display()))
+            .fix("Give the .pub file.")
+            .into());
+    }
+    let (user, line) = (user.to_owned(), line.to_owned());
+    let results = session.each(move |callee| {
+        let (user, line) = (user.clone(), line.clone());
+        async move { callee.told(Operation::SshKeyAdd, callee.node.ssh_key_add(&user, &line).await) }
+    })?;
+    show(results, &Shape { columns: COLUMNS, cells }, printer)
+}
+
+/// Lists the keys that were let in.
+pub fn list(session: &Session, printer: &mut Printer) -> Outcome {
+    let results = session.each(|callee| async move {
+        callee.told(Operation::SshKeys, callee.node.ssh_keys().await)
+    })?;
+    if printer.looks().format != Format::Table {
+        let cells = |k: &SshKeys| vec![k.keys.len().to_string()];
+        return show(results, &Shape { columns: &["keys"], cells }, printer);
+    }
+    let exits: Vec<Exit> = results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
+    let mut rows = Vec::new();
+    for (chosen, result) in results {
+        match result {
+            Ok(all) => rows.extend(all.keys.iter().map(|k| {
+                core::iter::once(chosen.name.clone()).chain(cells(k)).collect::<Vec<_>>()
+            })),
+            Err(fault) => printer.fault(&fault),
+        }
+    }
+    match rows.is_empty() {
+        true => printer.talk("no key was let in over the API"),
+        false => printer.table(&["node", "user", "type", "fingerprint", "comment"], &rows),
+    }
+    Ok(Exit::of_many(exits))
+}
+
+/// Lets a key in no longer.
+pub fn revoke(session: &Session, fingerprint: &str, printer: &mut Printer) -> Outcome {
+    if !muster_signing::key::is_fingerprint(fingerprint) {
+        return Err(Fault::new(Own::Usage, format!("--key {fingerprint:?} is no fingerprint"))
+            .fix("Write SHA256:… as `muster node ssh-key list` shows it.")
+            .into());
+    }
+    let fingerprint = fingerprint.to_owned();
+    let results = session.each(move |callee| {
+        let fingerprint = fingerprint.clone();
+        async move { callee.told(Operation::SshKeyRemove, callee.node.ssh_key_remove(&fingerprint).await) }
+    })?;
+    let cells = |r: &SshRevoked| {
+        let of: Vec<&str> = r.removed.iter().map(|k| k.user.as_str()).collect();
+        vec![r.status.clone(), of.join(",")]
+    };
+    show(results, &Shape { columns: &["status", "of"], cells }, printer)
+}

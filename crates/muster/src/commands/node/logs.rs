@@ -1,0 +1,134 @@
+//! `muster node logs`: records as they come, of one node or of several at once.
+//!
+//! For people a record is a line; for programs (`-o json`, `-o yaml`) each record is a value of its own, on a line or behind
+//! `---`, with the node's name in it.
+
+use crate::codes::Own;
+use crate::exit::Exit;
+use crate::fault::{Fault, Outcome};
+use crate::nodes::fault::told;
+use crate::nodes::session::{Callee, Session, runtime};
+use crate::printer::{Format, Printer, Tone, clean};
+use muster_api::logs::Record;
+use muster_client::Logs;
+use muster_core::Operation;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+/// Records that wait to be shown: a terminal that is slow slows the nodes down, and nothing is lost here.
+const WAITING: usize = 1024;
+
+#[derive(Serialize)]
+struct Line<'l> {
+    node: &'l str,
+    #[serde(flatten)]
+    record: &'l Record,
+}
+
+/// Reads, and follows until the node or the reader ends it.
+pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
+    let mut exits = Vec::new();
+    let mut callees = Vec::new();
+    for chosen in &session.chosen {
+        match session.callee(chosen) {
+            Ok(callee) => callees.push(callee),
+            Err(fault) => {
+                printer.fault(&fault);
+                exits.push(fault.exit());
+            }
+        }
+    }
+    let many = session.chosen.len() > 1;
+    runtime()?.block_on(async {
+        let (to, mut from) = mpsc::channel(WAITING);
+        for callee in callees.clone() {
+            let (to, logs) = (to.clone(), logs.clone());
+            tokio::spawn(async move {
+                let end = read(&callee, &logs, &to).await;
+                // The other end is gone only when nobody reads any more.
+                let _ = to.send((callee.chosen.name.clone(), Event::End(end))).await;
+            });
+        }
+        drop(to);
+        while let Some((node, event)) = from.recv().await {
+            match event {
+                Event::Record(record) => line(&node, &record, many, printer),
+                Event::End(Ok(())) => exits.push(Exit::Ok),
+                Event::End(Err(fault)) => {
+                    printer.fault(&fault);
+                    exits.push(fault.exit());
+                }
+            }
+            if printer.out_gone() {
+                break;
+            }
+        }
+    });
+    session.keep_heads(&callees)?;
+    Ok(Exit::of_many(exits))
+}
+
+enum Event {
+    Record(Box<Record>),
+    End(Result<(), Fault>),
+}
+
+async fn read(callee: &Callee, logs: &Logs, to: &mpsc::Sender<(String, Event)>) -> Result<(), Fault> {
+    let name = &callee.chosen.name;
+    let mut stream = callee.told(Operation::Logs, callee.node.logs(logs).await)?;
+    loop {
+        match stream.next::<Record>().await {
+            Ok(Some(record)) => {
+                if to.send((name.clone(), Event::Record(Box::new(record)))).await.is_err() {
+                    return Ok(());
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(e) => {
+                let fault = told(name, Some(Operation::Logs), &e);
+                return Err(match fault.code == Own::NodeUnreachable.into() {
+                    true => fault.fix("The records before this line are whole; run it again with --since."),
+                    false => fault,
+                });
+            }
+        }
+    }
+}
+
+fn line(node: &str, record: &Record, many: bool, printer: &mut Printer) {
+    match printer.looks().format {
+        Format::Json => {
+            let text = serde_json::to_string(&Line { node, record }).unwrap_or_default();
+            printer.data(&text);
+        }
+        Format::Yaml => {
+            printer.data("---");
+            printer.value(&Line { node, record });
+        }
+        Format::Name => printer.data(&clean(&record.message)),
+        Format::Table => {
+            if let Some(lost) = record.lost {
+                printer.talk(&format!("{node}: {lost} records were lost here, because they were read too slowly"));
+            }
+            let unit = record.unit.as_deref().map(|u| u.strip_suffix(".service").unwrap_or(u)).unwrap_or_default();
+            let before = if many { format!("{node} ") } else { String::new() };
+            let tone = match record.priority {
+                0..=3 => Some(Tone::Bad),
+                4 => Some(Tone::Warn),
+                _ => None,
+            };
+            // A message of several lines stays one record: its further lines stand under it.
+            for (n, text) in record.message.lines().enumerate() {
+                let text = clean(text);
+                let text = tone.map_or_else(|| text.clone(), |t| printer.tint(t, &text));
+                match n {
+                    0 => printer.data(&format!("{before}{} {unit}: {text}", clean(&record.time))),
+                    _ => printer.data(&format!("{before}    {text}")),
+                }
+            }
+            if record.truncated {
+                printer.data(&format!("{before}    … (the message is longer than is shown)"));
+            }
+        }
+    }
+}
