@@ -2,14 +2,16 @@
 
 use super::maybe_inventory;
 use crate::args::InventoryFile;
-use crate::args::node::calls::{Ends, JoinToken, Kubeconfig, Logs, On, SshKey};
+use crate::args::node::calls::{Ends, JoinToken, Kubeconfig, Logs, On, SshKey, Upgrade};
 use crate::args::node::{Caller as CallerArgs, Claim, Node, Pace, Pin, Select};
 use crate::codes::Own;
 use crate::commands::node::action::Action;
 use crate::commands::node::claim::Proof;
 use crate::commands::node::confirm::Meant;
 use crate::commands::node::secrets::Secret;
-use crate::commands::node::{access, action, apply, claim, known, logs, pin, secrets, services, status};
+use crate::commands::node::{
+    access, action, apply, claim, known, logs, pin, secrets, services, status, upgrade,
+};
 use crate::fault::{Fault, Faults, Outcome};
 use crate::inventory::Inventory;
 use crate::nodes::choose::{self, Chosen};
@@ -60,7 +62,7 @@ pub(super) fn dispatch(command: Node, world: &World, printer: &mut Printer) -> O
             secrets::run(&session(&on, world)?, &Secret::JoinToken { role, expiry }, to.as_deref(), printer)
         }
         Node::Etcd(a) => secrets::etcd(&session(&a, world)?, printer),
-        Node::Upgrade(_) => Err(Fault::new(Own::Usage, "not yet").into()),
+        Node::Upgrade(a) => upgrade(a, world, printer),
     }
 }
 
@@ -86,7 +88,8 @@ impl Around {
     /// Who calls: what was said on the command line, else in the context, else in the inventory.
     pub(super) fn identity(&self, a: &CallerArgs) -> Result<Arc<Identity>, Fault> {
         let typed = Caller { client: a.client.clone(), key: a.client_key.clone() };
-        let of_inventory = self.inventory.as_ref().map(|i| Caller { client: i.api.client.clone(), key: i.api.key.clone() });
+        let of_inventory =
+            self.inventory.as_ref().map(|i| Caller { client: i.api.client.clone(), key: i.api.key.clone() });
         let caller = Caller::first([typed, self.context.caller.clone(), of_inventory.unwrap_or_default()]);
         caller.open(&a.pki, &Passphrases { file: a.passphrase_file.clone() })
     }
@@ -106,7 +109,8 @@ impl Around {
             return Ok((name.unwrap_or(node).to_owned(), known.endpoint.clone()));
         }
         let endpoint: Endpoint = node.parse().map_err(|why: &str| {
-            Fault::new(Own::NodeUnknown, format!("{node:?} is no node of the inventory and no address")).why(why)
+            Fault::new(Own::NodeUnknown, format!("{node:?} is no node of the inventory and no address"))
+                .why(why)
         })?;
         let of_inventory = all.iter().find(|n| n.endpoint == endpoint).map(|n| n.name.clone());
         let own = match endpoint.port() {
@@ -214,4 +218,18 @@ fn pin(a: &Pin, world: &World, printer: &mut Printer) -> Outcome {
         store: around.store,
     };
     pin::run(&settings, printer)
+}
+
+/// How often a node that is on its way is asked.
+const POLL: Duration = Duration::from_secs(10);
+
+fn upgrade(a: Upgrade, world: &World, printer: &mut Printer) -> Outcome {
+    let sure = Meant { plan: a.plan, yes: a.yes };
+    let settle = span("--settle", &a.settle).map(Duration::from_secs)?;
+    let session = session(&a.on, world)?;
+    let Some(image) = a.image else { return action::rollback(&session, sure, printer) };
+    // A test's node comes back faster than one that boots.
+    let poll = POLL.min(settle / 10);
+    let settings = upgrade::Settings { session, image, stage_only: a.stage_only, settle, poll, sure };
+    upgrade::run(&settings, printer)
 }

@@ -89,8 +89,10 @@ pub(super) fn same_place(walk: &mut Walk<'_>, nodes: &[ApiNode]) {
     let mut seen: HashMap<&Endpoint, &ApiNode> = HashMap::new();
     for node in nodes {
         if let Some(first) = seen.insert(&node.endpoint, node) {
-            let what =
-                format!("hosts.{}.api is at the same address and port as hosts.{}.api", node.name, first.name);
+            let what = format!(
+                "hosts.{}.api is at the same address and port as hosts.{}.api",
+                node.name, first.name
+            );
             walk.fault(Own::ConfigValue, node.line, what, Some("Keep one of them.".into()));
         }
     }

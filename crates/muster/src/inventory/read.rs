@@ -415,7 +415,10 @@ mod tests {
             ),
             ("hosts:\n  a: {ssh: {address: b}, exec-mode: Raw}\n", vec![":2: hosts.a.exec-mode is \"Raw\""]),
             ("defaults: {exec-mode: raw}\n", vec![":1: unknown key \"exec-mode\" in defaults"]),
-            ("hosts:\n  a: {ssh: {address: b}, api: {prot: 1}}\n", vec![":2: unknown key \"prot\" in hosts.a.api"]),
+            (
+                "hosts:\n  a: {ssh: {address: b}, api: {prot: 1}}\n",
+                vec![":2: unknown key \"prot\" in hosts.a.api"],
+            ),
             ("hosts:\n  a: {api: {port: 1}}\n", vec![":2: hosts.a.api has no \"address\""]),
             (
                 "hosts:\n  a: {api: {address: b}}\n  c: {api: {address: b}}\n",

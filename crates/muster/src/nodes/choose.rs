@@ -46,7 +46,11 @@ pub fn known(inventory: Option<&Inventory>, pins: &Pins) -> Vec<Chosen> {
 }
 
 /// The nodes of a selection, each once, in the order in which they were named, or in that of [`known`].
-pub fn choose(selection: &Selection, inventory: Option<&Inventory>, pins: &Pins) -> Result<Vec<Chosen>, Faults> {
+pub fn choose(
+    selection: &Selection,
+    inventory: Option<&Inventory>,
+    pins: &Pins,
+) -> Result<Vec<Chosen>, Faults> {
     let all = known(inventory, pins);
     let mut chosen: Vec<Chosen> = Vec::new();
     let mut faults = Vec::new();
@@ -75,7 +79,9 @@ pub fn choose(selection: &Selection, inventory: Option<&Inventory>, pins: &Pins)
         }
     }
     if chosen.is_empty() {
-        return Err(Fault::new(Own::NothingSelected, "no node matches").fix("Look at `muster node list`.").into());
+        return Err(Fault::new(Own::NothingSelected, "no node matches")
+            .fix("Look at `muster node list`.")
+            .into());
     }
     Ok(chosen)
 }
@@ -109,10 +115,17 @@ mod tests {
         let pins = Pins::parse(&pins, Path::new("p")).unwrap();
         let names = |s: &Selection| {
             choose(s, Some(&inventory), &pins)
-                .map(|c| c.into_iter().map(|n| format!("{}{}", n.name, if n.pin.is_some() { "+" } else { "" })).collect::<Vec<_>>())
+                .map(|c| {
+                    c.into_iter()
+                        .map(|n| format!("{}{}", n.name, if n.pin.is_some() { "+" } else { "" }))
+                        .collect::<Vec<_>>()
+                })
                 .map_err(|f| f.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
         };
-        let named = |names: &[&str]| Selection { names: names.iter().map(|n| (*n).to_owned()).collect(), ..Selection::default() };
+        let named = |names: &[&str]| Selection {
+            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            ..Selection::default()
+        };
         // The pin of b is for another place.
         assert_eq!(names(&Selection { all: true, ..Selection::default() }).unwrap(), ["a+", "b", "loose+"]);
         assert_eq!(names(&named(&["loose", "a", "192.0.2.1", "a"])).unwrap(), ["loose+", "a+"]);

@@ -64,7 +64,8 @@ impl Contexts {
     /// One by name.
     pub fn get(&self, name: &str) -> Result<&Context, Fault> {
         self.all.iter().find(|c| c.name == name).ok_or_else(|| {
-            let fault = Fault::new(Own::ContextUnknown, format!("no context {name:?} in {}", self.file.display()));
+            let fault =
+                Fault::new(Own::ContextUnknown, format!("no context {name:?} in {}", self.file.display()));
             match yaml::nearest(name, self.all.iter().map(|c| c.name.as_str())) {
                 Some(near) => fault.fix(format!("Did you mean {near:?}?")),
                 None => fault,
@@ -74,7 +75,9 @@ impl Contexts {
 }
 
 fn read(walk: &mut Walk<'_>, root: &yaml::Node, folder: &Path, home: Option<&Path>) -> Vec<Context> {
-    let Some(top) = walk.fields(root, "the contexts", &["muster-contexts", "contexts"]) else { return Vec::new() };
+    let Some(top) = walk.fields(root, "the contexts", &["muster-contexts", "contexts"]) else {
+        return Vec::new();
+    };
     if let Some(n) = top.get("muster-contexts") {
         walk.value(n, "muster-contexts", "1, the only version there is", |t| (t == "1").then_some(()));
     }
@@ -91,7 +94,9 @@ fn read(walk: &mut Walk<'_>, root: &yaml::Node, folder: &Path, home: Option<&Pat
             walk.fault(Own::ConfigValue, entry.line, format!("{at} is no name for a context"), fix);
             continue;
         }
-        let Some(f) = walk.fields(&entry.value, &at, &["inventory", "client", "key", "authority"]) else { continue };
+        let Some(f) = walk.fields(&entry.value, &at, &["inventory", "client", "key", "authority"]) else {
+            continue;
+        };
         let mut text = |key: &str| f.get(key).and_then(|n| walk.text(n, &f.at(key))).map(path);
         all.push(Context {
             name: entry.key.clone(),

@@ -48,7 +48,8 @@ pub fn of_node(name: &str, operation: Option<Operation>, fault: &muster_api::Fau
     let mut told = Fault::new(code, format!("{name}: {doing}{}: {}", fault.reason, fault.error));
     if let Some(left) = fault.tries_left {
         told = told.why(match left {
-            0 => "no try is left: `musterd pairing renew` on the console or a reboot gives a new code".to_owned(),
+            0 => "no try is left: `musterd pairing renew` on the console or a reboot gives a new code"
+                .to_owned(),
             1 => "one try is left".to_owned(),
             n => format!("{n} tries are left"),
         });

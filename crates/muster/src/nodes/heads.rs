@@ -24,7 +24,8 @@ impl Heads {
     pub fn parse(text: &str, file: &Path) -> Result<Self, Fault> {
         let mut heads = BTreeMap::new();
         for (n, line) in (1usize..).zip(text.lines()) {
-            let read = line.split_once(' ').and_then(|(node, head)| Some((node.parse().ok()?, head.parse().ok()?)));
+            let read =
+                line.split_once(' ').and_then(|(node, head)| Some((node.parse().ok()?, head.parse().ok()?)));
             let Some((node, head)) = read else {
                 return Err(Fault::new(Own::StateUnusable, "the line is not `SHA256:… SEQ:HASH`").at(file, n));
             };

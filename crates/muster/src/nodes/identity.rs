@@ -53,13 +53,18 @@ impl Caller {
 fn only(folder: &Path) -> Result<PathBuf, Fault> {
     let missing = |what: String| Fault::new(Own::ClientMissing, what);
     let Ok(entries) = std::fs::read_dir(folder) else {
-        return Err(missing(format!("no client certificate was named, and there is no {}", folder.display())));
+        return Err(missing(format!(
+            "no client certificate was named, and there is no {}",
+            folder.display()
+        )));
     };
     let paths = entries.filter_map(|e| Some(e.ok()?.path()));
     let mut all: Vec<PathBuf> = paths.filter(|p| p.extension().is_some_and(|e| e == "pem")).collect();
     match (all.pop(), all.len()) {
         (Some(one), 0) => Ok(one),
-        (None, _) => Err(missing(format!("no client certificate was named, and {} has none", folder.display()))),
+        (None, _) => {
+            Err(missing(format!("no client certificate was named, and {} has none", folder.display())))
+        }
         (Some(_), more) => {
             Err(missing(format!("{} has {} certificates, and none was named", folder.display(), more + 1)))
         }

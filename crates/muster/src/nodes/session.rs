@@ -134,7 +134,9 @@ async fn within<T>(
     let Some(timeout) = timeout else { return work.await };
     match tokio::time::timeout(timeout, work).await {
         Ok(done) => done,
-        Err(_) => Err(Fault::new(Own::NodeDeadline, format!("{name}: not done within {} s", timeout.as_secs()))),
+        Err(_) => {
+            Err(Fault::new(Own::NodeDeadline, format!("{name}: not done within {} s", timeout.as_secs())))
+        }
     }
 }
 
@@ -164,7 +166,8 @@ pub fn show<T: Serialize>(
     shape: &Shape<T>,
     printer: &mut Printer,
 ) -> Outcome {
-    let exits: Vec<Exit> = results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
+    let exits: Vec<Exit> =
+        results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
     let faults: Vec<Fault> = results.iter().filter_map(|(_, r)| r.as_ref().err().cloned()).collect();
     let rows: Vec<Row<T>> = results
         .into_iter()

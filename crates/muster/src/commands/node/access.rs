@@ -39,20 +39,22 @@ pub fn add(session: &Session, user: &str, file: &Path, printer: &mut Printer) ->
 
 /// Lists the keys that were let in.
 pub fn list(session: &Session, printer: &mut Printer) -> Outcome {
-    let results = session.each(|callee| async move {
-        callee.told(Operation::SshKeys, callee.node.ssh_keys().await)
-    })?;
+    let results = session
+        .each(|callee| async move { callee.told(Operation::SshKeys, callee.node.ssh_keys().await) })?;
     if printer.looks().format != Format::Table {
         let cells = |k: &SshKeys| vec![k.keys.len().to_string()];
         return show(results, &Shape { columns: &["keys"], cells }, printer);
     }
-    let exits: Vec<Exit> = results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
+    let exits: Vec<Exit> =
+        results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
     let mut rows = Vec::new();
     for (chosen, result) in results {
         match result {
-            Ok(all) => rows.extend(all.keys.iter().map(|k| {
-                core::iter::once(chosen.name.clone()).chain(cells(k)).collect::<Vec<_>>()
-            })),
+            Ok(all) => rows.extend(
+                all.keys
+                    .iter()
+                    .map(|k| core::iter::once(chosen.name.clone()).chain(cells(k)).collect::<Vec<_>>()),
+            ),
             Err(fault) => printer.fault(&fault),
         }
     }

@@ -86,8 +86,10 @@ async fn act(callee: &Callee, action: Action, own_name: Option<&str>) -> Result<
     callee.told(action.operation(), result)
 }
 
-const SHAPE: Shape<Status> =
-    Shape { columns: &["status", "note"], cells: |s| vec![s.status.clone(), s.note.clone().unwrap_or_default()] };
+const SHAPE: Shape<Status> = Shape {
+    columns: &["status", "note"],
+    cells: |s| vec![s.status.clone(), s.note.clone().unwrap_or_default()],
+};
 
 /// Does it where nothing has to be asked.
 pub fn run(session: &Session, action: Action, printer: &mut Printer) -> Outcome {

@@ -76,7 +76,8 @@ pub fn run(settings: &Settings, now: UtcTime, printer: &mut Printer) -> Outcome 
             false => fault,
         }
     })?;
-    let authority = OperatorCa::from_pem(&authority_pem, now).map_err(|f| crate::pki::bad(&settings.authority, &f))?;
+    let authority =
+        OperatorCa::from_pem(&authority_pem, now).map_err(|f| crate::pki::bad(&settings.authority, &f))?;
     let document = settings.document.as_deref().map(|d| document(d, now)).transpose()?;
     // Typed before the node is asked: a first step is forgotten after ten seconds.
     let code = match &settings.proof {
@@ -104,11 +105,8 @@ pub fn run(settings: &Settings, now: UtcTime, printer: &mut Printer) -> Outcome 
             other => other.map_err(|e| fault(&settings.name, &e)),
         }
     })?;
-    let pin = Pin {
-        name: settings.name.clone(),
-        endpoint: settings.endpoint.clone(),
-        certificate: claimed.node,
-    };
+    let pin =
+        Pin { name: settings.name.clone(), endpoint: settings.endpoint.clone(), certificate: claimed.node };
     // What the code has proven is worth more than what was pinned before, which a reset has made void.
     settings.store.set(pin, true)?;
     tell(settings, &authority, claimed, printer);
@@ -137,7 +135,8 @@ fn compare(settings: &Settings, shown: Fingerprint, unproven: bool) -> Result<()
             Err(Fault::new(Own::FingerprintDiffers, format!("{place} shows {shown}, not {console}")))
         }
         None if unproven && !settings.yes => {
-            let question = format!("{place} shows {shown}, and asks for no code. Is that what its console shows?");
+            let question =
+                format!("{place} shows {shown}, and asks for no code. Is that what its console shows?");
             agreed(&question, || {
                 let what = format!("{place} shows {shown}, and nobody is there to compare it");
                 Fault::new(Own::FingerprintNeeded, what)
@@ -196,7 +195,10 @@ pub fn document(file: &Path, now: UtcTime) -> Result<String, Faults> {
     let check = |pem: &str| OperatorCa::from_pem(pem, now).map(|_| ()).map_err(|f| f.to_string());
     match muster_document::read(&text, &check) {
         Ok(Some(_)) => Ok(text),
-        Ok(None) => Err(Fault::new(Own::ConfigMissing, format!("{} has no `muster:` document", file.display())).into()),
+        Ok(None) => {
+            Err(Fault::new(Own::ConfigMissing, format!("{} has no `muster:` document", file.display()))
+                .into())
+        }
         Err(faults) => {
             let all = faults.into_iter().map(|f| crate::yaml::told(f, file)).collect();
             match Faults::check(all) {

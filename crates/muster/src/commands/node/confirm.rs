@@ -21,9 +21,8 @@ pub struct Meant {
 
 /// Asks each node what it is, and shows it. A node that does not answer ends the command: nothing is ended half blind.
 pub fn look(session: &Session, doing: &str, printer: &mut Printer) -> Result<Vec<(Chosen, Node)>, Faults> {
-    let results = session.each(|callee| async move {
-        callee.told(Operation::NodeState, callee.node.state().await)
-    })?;
+    let results =
+        session.each(|callee| async move { callee.told(Operation::NodeState, callee.node.state().await) })?;
     let mut nodes = Vec::new();
     let mut faults = Vec::new();
     for (chosen, result) in results {
@@ -61,7 +60,12 @@ fn radius(chosen: &Chosen, node: &Node) -> String {
 }
 
 /// Goes on only where it is meant: said on the command line, or typed. `false` where it was only to be looked at.
-pub fn meant(nodes: &[(Chosen, Node)], meant: Meant, doing: &str, printer: &mut Printer) -> Result<bool, Fault> {
+pub fn meant(
+    nodes: &[(Chosen, Node)],
+    meant: Meant,
+    doing: &str,
+    printer: &mut Printer,
+) -> Result<bool, Fault> {
     if meant.plan {
         printer.talk("nothing was done");
         return Ok(false);
@@ -78,7 +82,9 @@ pub fn meant(nodes: &[(Chosen, Node)], meant: Meant, doing: &str, printer: &mut 
     match terminal::ask(&format!("Type `{}` to {doing}:", clean(&word))) {
         Some(typed) if typed == word => Ok(true),
         Some(typed) if typed.is_empty() => Err(Fault::new(Own::Declined, what)),
-        Some(typed) => Err(Fault::new(Own::NameDiffers, format!("{typed} was typed, and {word} was asked for"))),
+        Some(typed) => {
+            Err(Fault::new(Own::NameDiffers, format!("{typed} was typed, and {word} was asked for")))
+        }
         None => Err(Fault::new(Own::ConfirmNeeded, format!("{what}, and nobody is there to confirm it"))),
     }
 }

@@ -20,7 +20,12 @@ struct Row {
 }
 
 /// Lists nodes; all of them when none is named.
-pub fn list(inventory: Option<&Inventory>, store: &Store, selection: &Selection, printer: &mut Printer) -> Outcome {
+pub fn list(
+    inventory: Option<&Inventory>,
+    store: &Store,
+    selection: &Selection,
+    printer: &mut Printer,
+) -> Outcome {
     let pins = store.read()?;
     let everything = selection.names.is_empty() && selection.selector.is_none();
     let chosen = match everything {

@@ -108,9 +108,12 @@ fn line(node: &str, record: &Record, many: bool, printer: &mut Printer) {
         Format::Name => printer.data(&clean(&record.message)),
         Format::Table => {
             if let Some(lost) = record.lost {
-                printer.talk(&format!("{node}: {lost} records were lost here, because they were read too slowly"));
+                printer.talk(&format!(
+                    "{node}: {lost} records were lost here, because they were read too slowly"
+                ));
             }
-            let unit = record.unit.as_deref().map(|u| u.strip_suffix(".service").unwrap_or(u)).unwrap_or_default();
+            let unit =
+                record.unit.as_deref().map(|u| u.strip_suffix(".service").unwrap_or(u)).unwrap_or_default();
             let before = if many { format!("{node} ") } else { String::new() };
             let tone = match record.priority {
                 0..=3 => Some(Tone::Bad),

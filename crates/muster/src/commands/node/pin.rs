@@ -83,7 +83,10 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     }
     match printer.looks().format {
         Format::Name => printer.data(&done.node),
-        _ => printer.data(&format!("pinned      {} at {}  {}  (you are {})", done.node, done.address, done.fingerprint, done.role)),
+        _ => printer.data(&format!(
+            "pinned      {} at {}  {}  (you are {})",
+            done.node, done.address, done.fingerprint, done.role
+        )),
     }
     Ok(Exit::Ok)
 }

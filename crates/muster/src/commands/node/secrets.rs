@@ -68,9 +68,8 @@ pub fn run(session: &Session, secret: &Secret, to: Option<&Path>, printer: &mut 
 
 /// What each node sees of etcd.
 pub fn etcd(session: &Session, printer: &mut Printer) -> Outcome {
-    let results = session.each(|callee| async move {
-        callee.told(Operation::EtcdState, callee.node.etcd().await)
-    })?;
+    let results =
+        session.each(|callee| async move { callee.told(Operation::EtcdState, callee.node.etcd().await) })?;
     let cells = |v: &Value| vec![v.to_string()];
     show(results, &Shape { columns: &["etcd"], cells }, printer)
 }

@@ -9,14 +9,14 @@ use muster_core::Operation;
 
 /// Lists the services of each node.
 pub fn run(session: &Session, printer: &mut Printer) -> Outcome {
-    let results = session.each(|callee| async move {
-        callee.told(Operation::Services, callee.node.services().await)
-    })?;
+    let results = session
+        .each(|callee| async move { callee.told(Operation::Services, callee.node.services().await) })?;
     if !matches!(printer.looks().format, Format::Table | Format::Name) {
         let cells = |s: &Services| vec![s.services.len().to_string()];
         return show(results, &Shape { columns: &["services"], cells }, printer);
     }
-    let exits: Vec<Exit> = results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
+    let exits: Vec<Exit> =
+        results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     for (chosen, result) in results {
         match result {

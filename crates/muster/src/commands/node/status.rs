@@ -9,9 +9,8 @@ use muster_core::Operation;
 
 /// Asks each node; one is shown in full, several in a table.
 pub fn run(session: &Session, printer: &mut Printer) -> Outcome {
-    let results = session.each(|callee| async move {
-        callee.told(Operation::NodeState, callee.node.state().await)
-    })?;
+    let results =
+        session.each(|callee| async move { callee.told(Operation::NodeState, callee.node.state().await) })?;
     if let ([(chosen, Ok(node))], Format::Table) = (results.as_slice(), printer.looks().format) {
         let mut lines = vec![("node", format!("{} at {}", chosen.name, chosen.endpoint))];
         lines.extend(full(node));
@@ -20,7 +19,10 @@ pub fn run(session: &Session, printer: &mut Printer) -> Outcome {
         }
         return Ok(crate::exit::Exit::Ok);
     }
-    let shape = Shape { columns: &["role", "cluster", "kubernetes", "image", "health", "uptime", "claimed by"], cells };
+    let shape = Shape {
+        columns: &["role", "cluster", "kubernetes", "image", "health", "uptime", "claimed by"],
+        cells,
+    };
     show(results, &shape, printer)
 }
 
@@ -74,7 +76,8 @@ pub fn uptime(secs: u64) -> String {
 /// What is known of a node; a line that is not known is not there.
 fn full(n: &Node) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
-    let mut line = |name, value: Option<String>| out.extend(value.filter(|v| !v.is_empty()).map(|v| (name, v)));
+    let mut line =
+        |name, value: Option<String>| out.extend(value.filter(|v| !v.is_empty()).map(|v| (name, v)));
     line("hostname", n.hostname.clone());
     line("machine", n.machine_id.clone());
     line("role", Some(if n.bootstrapped { role(n) } else { format!("{}, not built", role(n)) }));
@@ -97,9 +100,12 @@ fn full(n: &Node) -> Vec<(&'static str, String)> {
     line("waits for", n.management.waits_for.clone());
     let open = "whoever comes first takes it (api.insecure)";
     line("enrolment", n.management.open_enrolment.then(|| open.to_owned()));
-    line("reset", n.reset.as_ref().map(|r| match &r.error {
-        Some(why) => format!("at {}: {why}", r.phase),
-        None => format!("at {}", r.phase),
-    }));
+    line(
+        "reset",
+        n.reset.as_ref().map(|r| match &r.error {
+            Some(why) => format!("at {}: {why}", r.phase),
+            None => format!("at {}", r.phase),
+        }),
+    );
     out
 }
