@@ -7,10 +7,10 @@ use crate::node::Node;
 use muster_api::access::{SshKey, SshKeyRequest, SshKeys, SshRevoked};
 use muster_api::lifecycle::{ResetRequest, Status};
 use muster_api::node::{Health, Node as State};
+use muster_api::ownership::{ConfigAnswer, ConfigRequest, ListAnswer, RotateAnswer, RotateRequest};
 use muster_api::services::{Service, Services};
 use muster_api::upgrade::StageRequest;
 use muster_core::Operation as O;
-use serde::Serialize;
 
 /// Which records of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,13 +97,12 @@ impl Node {
         self.get(&Call::new(O::Reset).json(&ResetRequest { confirm: name.to_owned() })).await
     }
 
-    /// The answer is what the node says that became of the document.
-    pub async fn config(&self, document: &str) -> Result<serde_json::Value, Error> {
-        #[derive(Serialize)]
-        struct Body<'b> {
-            document: &'b str,
-        }
-        self.get(&Call::new(O::ConfigApply).json(&Body { document })).await
+    pub async fn config(&self, document: &str) -> Result<ConfigAnswer, Error> {
+        self.get(&Call::new(O::ConfigApply).json(&ConfigRequest { document: document.to_owned() })).await
+    }
+
+    pub async fn rotate(&self, rotation: &RotateRequest) -> Result<RotateAnswer, Error> {
+        self.get(&Call::new(O::CaRotate).json(rotation)).await
     }
 
     pub async fn ssh_keys(&self) -> Result<SshKeys, Error> {
@@ -142,7 +141,7 @@ impl Node {
     }
 
     /// PEM or DER.
-    pub async fn revocation_list(&self, list: &[u8]) -> Result<serde_json::Value, Error> {
+    pub async fn revocation_list(&self, list: &[u8]) -> Result<ListAnswer, Error> {
         self.get(&Call::new(O::CrlUpload).body("application/pkix-crl", list)).await
     }
 }

@@ -1,5 +1,7 @@
 //! From arguments to an exit code.
 
+mod audit;
+mod context;
 mod host;
 mod node;
 mod pki;
@@ -133,6 +135,8 @@ fn dispatch(command: Command, world: &World, printer: &mut Printer) -> Outcome {
         Command::Script(script::Script::Show(a)) => commands::script::show::run(&a.path, world.now, printer),
         Command::Host(a) => host::dispatch(a, world, printer),
         Command::Node(a) => node::dispatch(a, world, printer),
+        Command::Context(a) => context::dispatch(a, world, printer),
+        Command::Audit(a) => audit::dispatch(*a, world, printer),
         Command::Pki(a) => pki::dispatch(a, world, printer),
         Command::Explain { code } => commands::explain::run(code.as_deref(), printer),
         Command::Completion { shell } => commands::generate::completion(shell, printer),

@@ -1,5 +1,7 @@
 //! The command line as clap sees it. These types end here: [`crate::settings`] makes plain values of them.
 
+pub mod audit;
+pub mod context;
 pub mod host;
 pub mod init;
 pub mod node;
@@ -89,6 +91,12 @@ pub enum Command {
     /// The operators' authority: who may call the nodes' API.
     #[command(subcommand)]
     Pki(pki::Pki),
+    /// Contexts: which nodes, called as whom.
+    #[command(subcommand)]
+    Context(context::Context),
+    /// The record that each node keeps of what it was asked: verify it, look at it.
+    #[command(subcommand)]
+    Audit(Box<audit::Audit>),
     /// Explain an error code, or list them all.
     Explain {
         /// The code in an error's brackets.

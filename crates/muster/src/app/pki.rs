@@ -1,8 +1,12 @@
 //! From the arguments of `muster pki` to its commands.
 
-use crate::args::pki::{KeyArgs, Pki};
+use super::node::session;
+use crate::args::pki::{KeyArgs, Pki, Publish, Rotate};
+use crate::commands::node::confirm::Meant;
+use crate::commands::pki::nodes::{self, Rotation};
 use crate::commands::pki::{self, InitSettings, IssueSettings, RevokeSettings};
 use crate::fault::{Fault, Outcome};
+use crate::nodes::identity::Caller;
 use crate::printer::Printer;
 use crate::settings::{World, span};
 use crate::terminal::Passphrases;
@@ -30,6 +34,8 @@ pub(super) fn dispatch(command: Pki, world: &World, printer: &mut Printer) -> Ou
             };
             pki::issue(&settings, world.now, printer)
         }
+        Pki::Publish(a) => publish(&a, world, printer),
+        Pki::Rotate(a) => rotate(*a, world, printer),
         Pki::List(a) => pki::list(&a.pki.pki, world.now, printer),
         Pki::Revoke(a) => {
             let ends = a.ends.as_deref().map(|text| span("--ends", text)).transpose()?;
@@ -52,4 +58,26 @@ fn chosen(keys: KeyArgs) -> Option<Passphrases> {
 
 fn lifetime(text: Option<&str>, default: Lifetime) -> Result<Lifetime, Fault> {
     text.map_or(Ok(default), |text| span("--lifetime", text).map(|secs| Lifetime { secs }))
+}
+
+fn publish(a: &Publish, world: &World, printer: &mut Printer) -> Outcome {
+    let list = a.list.clone().unwrap_or_else(|| a.on.caller.pki.join("operator-ca.crl"));
+    nodes::publish(&session(&a.on, world)?, &list, printer)
+}
+
+fn rotate(a: Rotate, world: &World, printer: &mut Printer) -> Outcome {
+    let client = a.to_client.as_ref().map(|name| a.to.join("clients").join(format!("{name}.pem")));
+    let new = Caller { client, key: None };
+    let (proof, _) = new.files(&a.to)?;
+    let session = session(&a.on, world)?;
+    let identity = new.open(&a.to, &Passphrases { file: a.to_passphrase_file })?;
+    let rotation = Rotation {
+        session,
+        old: a.authority.unwrap_or_else(|| a.on.caller.pki.join("operator-ca.pem")),
+        new: a.to.join("operator-ca.pem"),
+        proof,
+        identity,
+        sure: Meant { plan: a.plan, yes: a.yes },
+    };
+    nodes::rotate(rotation, world.now, printer)
 }

@@ -14,6 +14,10 @@ pub enum Pki {
     List(List),
     /// Revoke certificates, and sign the list that nodes take.
     Revoke(Revoke),
+    /// Hand the list of revoked certificates to nodes.
+    Publish(Publish),
+    /// Make nodes obey another authority.
+    Rotate(Box<Rotate>),
 }
 
 /// Where the authority is.
@@ -120,4 +124,41 @@ pub struct Revoke {
     /// Read the authority's passphrase from the first line of this file instead of asking.
     #[arg(long, value_name = "FILE")]
     pub authority_passphrase_file: Option<PathBuf>,
+}
+
+/// Make nodes obey another authority.
+#[derive(Debug, Args)]
+pub struct Rotate {
+    /// Which nodes, called by a client of the authority that they obey now.
+    #[command(flatten)]
+    pub on: super::node::calls::On,
+    /// The folder of the new authority, with a client in it that proves it.
+    #[arg(long, value_name = "FOLDER")]
+    pub to: PathBuf,
+    /// The client of the new authority; its only one when not said.
+    #[arg(long, value_name = "NAME")]
+    pub to_client: Option<String>,
+    /// Read the new client's passphrase from the first line of this file instead of asking.
+    #[arg(long, value_name = "FILE")]
+    pub to_passphrase_file: Option<PathBuf>,
+    /// The certificate of the authority that nodes obey now; operator-ca.pem of the authority's folder when not said.
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+    /// Show what it would change, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
+    /// Do it without the name being typed.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Hand the list of revoked certificates to nodes.
+#[derive(Debug, Args)]
+pub struct Publish {
+    /// Which nodes.
+    #[command(flatten)]
+    pub on: super::node::calls::On,
+    /// The list; operator-ca.crl of the authority's folder when not said.
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
 }

@@ -1,5 +1,7 @@
 //! `muster pki`: the operators' authority.
 
+pub mod nodes;
+
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Faults, Outcome};

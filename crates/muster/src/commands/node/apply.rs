@@ -4,9 +4,9 @@ use super::claim::document;
 use crate::exit::Exit;
 use crate::fault::Outcome;
 use crate::nodes::session::{Session, Shape, show};
-use crate::printer::{Printer, clean};
+use crate::printer::Printer;
+use muster_api::ownership::ConfigAnswer;
 use muster_core::{Operation, UtcTime};
-use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,15 +25,13 @@ pub fn run(session: &Session, file: &Path, plan: bool, now: UtcTime, printer: &m
         async move { callee.told(Operation::ConfigApply, callee.node.config(&text).await) }
     })?;
     for (chosen, result) in &results {
-        if let Ok(answer) = result
-            && answer.get("api").and_then(Value::as_bool) == Some(false)
-        {
+        if result.as_ref().is_ok_and(|answer| !answer.api) {
             printer.warn(&format!("{}: by this document the API is off from the next boot on", chosen.name));
         }
     }
-    let cells = |v: &Value| {
-        let text = |name: &str| clean(v.get(name).and_then(Value::as_str).unwrap_or_default());
-        vec![text("status"), text("role"), text("path")]
+    let cells = |a: &ConfigAnswer| {
+        let what = if a.released { "it is being built now" } else { "it still waits" };
+        vec![a.status.clone(), a.role.clone().unwrap_or_default(), what.to_owned()]
     };
-    show(results, &Shape { columns: &["status", "role", "where"], cells }, printer)
+    show(results, &Shape { columns: &["status", "role", ""], cells }, printer)
 }
