@@ -21,6 +21,8 @@ mod lines;
 mod node;
 mod operations;
 mod pin;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use call::{Answer, Call};
 pub use connection::{Target, Trust};

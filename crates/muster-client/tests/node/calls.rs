@@ -1,8 +1,8 @@
 //! Calls of a claimed node.
 
-use crate::server::{Answers, Operators, Reply, Server, reply};
 use muster_api::upgrade::StageEvent;
 use muster_api::{ProofHeader, proof_text};
+use muster_client::testing::{Answers, Operators, Reply, Server, reply};
 use muster_client::{Call, Endpoint, Error, Identity, Logs, MAX_LINE, Node, Target, Trust, Turned};
 use muster_core::{Operation, Role};
 use muster_tls::Fingerprint;
@@ -48,7 +48,7 @@ async fn a_pinned_node_is_called_over_one_connection_and_its_head_is_kept() {
     let head = format!("7:{}", "ab".repeat(32));
     let sent = head.clone();
     let server = Server::start(
-        Some(&operators.authority),
+        &[operators.authority.ca()],
         Box::new(move |seen| {
             let head = format!("muster-audit: {sent}\r\n");
             match seen.line.as_str() {
@@ -73,7 +73,7 @@ async fn a_pinned_node_is_called_over_one_connection_and_its_head_is_kept() {
 #[tokio::test]
 async fn another_certificate_than_the_pinned_one_gets_no_request() {
     let operators = Operators::new(1);
-    let server = Server::start(Some(&operators.authority), answers(&[("/v1/health", 200, "{}")])).await;
+    let server = Server::start(&[operators.authority.ca()], answers(&[("/v1/health", 200, "{}")])).await;
     let pinned = Fingerprint::of(b"another");
     for identity in [None, Some(identity(&operators))] {
         match node(&server, pinned, identity).health().await.expect_err("another certificate") {
@@ -90,7 +90,7 @@ async fn another_certificate_than_the_pinned_one_gets_no_request() {
 async fn who_is_not_let_in_learns_why() {
     let operators = Operators::new(1);
     let others = Operators::new(2);
-    let server = Server::start(Some(&operators.authority), answers(&[])).await;
+    let server = Server::start(&[operators.authority.ca()], answers(&[])).await;
     for (identity, wanted) in
         [(None, Turned::NoCertificate), (Some(identity(&others)), Turned::OtherAuthority)]
     {
@@ -104,7 +104,7 @@ async fn who_is_not_let_in_learns_why() {
 async fn faults_are_typed_and_answers_are_bounded() {
     let operators = Operators::new(1);
     let server = Server::start(
-        Some(&operators.authority),
+        &[operators.authority.ca()],
         Box::new(|seen| match seen.line.as_str() {
             "GET /v1/services HTTP/1.1" => reply(403, "", br#"{"error":"no","reason":"no-role","more":[]}"#),
             "GET /v1/health HTTP/1.1" => {
@@ -137,7 +137,7 @@ async fn m15_what_ends_or_hands_over_is_signed_for_this_node_and_this_request() 
         ("/v1/lifecycle/reset", 202, "{\"status\":\"reset\"}"),
         ("/v1/lifecycle/cordon?undo=true", 200, "{\"status\":\"uncordoned\"}"),
     ];
-    let server = Server::start(Some(&operators.authority), answers(list)).await;
+    let server = Server::start(&[operators.authority.ca()], answers(list)).await;
     let (certificate, key) = operators.client(Role::Admin);
     let identity = Arc::new(Identity::from_pem(&certificate, &key).expect("an identity"));
     let node = node(&server, server.fingerprint, Some(identity));
@@ -166,7 +166,7 @@ async fn m15_what_ends_or_hands_over_is_signed_for_this_node_and_this_request() 
 async fn a_kept_connection_that_the_node_closed_is_made_again_and_a_call_is_sent_once() {
     let operators = Operators::new(1);
     let server = Server::start(
-        Some(&operators.authority),
+        &[operators.authority.ca()],
         Box::new(|seen| match (seen.line.as_str(), seen.connection) {
             ("GET /v1/health HTTP/1.1", _) => {
                 Reply { close: true, ..reply(200, "", br#"{"status":"ok","role":"muster:admin"}"#) }
@@ -192,7 +192,7 @@ async fn a_kept_connection_that_the_node_closed_is_made_again_and_a_call_is_sent
 async fn a_stream_comes_line_by_line_and_one_that_was_cut_is_told() {
     let operators = Operators::new(1);
     let server = Server::start(
-        Some(&operators.authority),
+        &[operators.authority.ca()],
         Box::new(|seen| {
             let start =
                 "HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";

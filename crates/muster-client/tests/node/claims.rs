@@ -1,109 +1,18 @@
 //! The claim, against the node's half of the pairing.
 
-use crate::server::{Answers, Operators, Seen, Server, reply};
 use muster_client::claim::{NotClaimed, Unclaimed, Wanted};
+use muster_client::testing::{Answers, Became, Operators, Pairing, Server, enrolled, reply};
 use muster_client::{Endpoint, Error};
 use muster_pairing::code::Code;
-use muster_pairing::door::{Door, Ledger, NoProof};
-use muster_pairing::exchange::{Claim, Open, Outcome};
-use muster_pairing::message::{Answer, Request, Started};
-use muster_tls::OperatorCa;
-use sha2::{Digest, Sha256};
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use muster_pairing::exchange::Outcome;
+use muster_pairing::message::Request;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SHOWN: &str = "K7QM-93XF";
 
-struct Tries(u8);
-
-impl Ledger for Tries {
-    type Error = ();
-    fn tries(&self) -> u8 {
-        self.0
-    }
-    fn store(&mut self, tries: u8) -> Result<(), ()> {
-        self.0 = tries;
-        Ok(())
-    }
-}
-
-type Became = dyn Fn(&Claim<'_>, &OperatorCa) -> Outcome + Send + Sync;
-
-/// A node of this code; `outcome` is what it makes of a proven claim.
-struct Pairing {
-    code: Code,
-    certificate: Mutex<Vec<u8>>,
-    door: Mutex<(Door, Tries, u8)>,
-    outcome: Box<Became>,
-}
-
-impl Pairing {
-    fn answer(&self, seen: &Seen) -> crate::server::Reply {
-        assert_eq!(seen.line, "POST /v1/enroll HTTP/1.1");
-        let certificate = self.certificate.lock().expect("no panic").clone();
-        let mut held = self.door.lock().expect("no panic");
-        let (door, tries, count) = &mut *held;
-        *count += 1;
-        let at = Duration::from_secs(u64::from(*count));
-        match Request::parse(&seen.body).expect("a step") {
-            Request::Start { share } => {
-                let session = [*count; 16];
-                let (open, share) =
-                    Open::answer(&self.code, &certificate, &session, &share, [*count; 64]).expect("a point");
-                door.admit(session, IpAddr::from([127, 0, 0, 1]), open, at);
-                reply(200, "", Started { session, share }.render().as_bytes())
-            }
-            Request::Confirm { session, confirm, claim: body } => {
-                let ca = OperatorCa::from_pem(&body.operator_ca, crate::server::now()).expect("an authority");
-                let claim = Claim {
-                    node_certificate: &certificate,
-                    operator_ca: ca.der(),
-                    document: body.document.as_ref().map(|d| Sha256::digest(d.as_bytes()).into()),
-                    acknowledge: body.acknowledge,
-                };
-                match door.judge(&session, &claim, &confirm, tries, at) {
-                    Ok(proven) => {
-                        let outcome = (self.outcome)(&claim, &ca);
-                        let status = if matches!(outcome, Outcome::Refused { .. }) { 409 } else { 200 };
-                        let confirm = Some(proven.confirm(&outcome));
-                        reply(status, "", Answer { outcome, confirm }.render().as_bytes())
-                    }
-                    Err(NoProof::Wrong { left }) => reply(
-                        401,
-                        "",
-                        format!("{{\"error\":\"wrong\",\"reason\":\"wrong-code\",\"triesLeft\":{left}}}")
-                            .as_bytes(),
-                    ),
-                    Err(_) => reply(429, "retry-after: 1\r\n", b"{\"error\":\"wait\",\"reason\":\"pause\"}"),
-                }
-            }
-            Request::Open { claim } => {
-                let ca =
-                    OperatorCa::from_pem(&claim.operator_ca, crate::server::now()).expect("an authority");
-                let operator_ca = ca.fingerprint().to_string();
-                let outcome = Outcome::Enrolled { operator_ca, warnings: vec!["taken by the first".into()] };
-                reply(200, "", Answer { outcome, confirm: None }.render().as_bytes())
-            }
-        }
-    }
-}
-
-fn enrolled(_: &Claim<'_>, ca: &OperatorCa) -> Outcome {
-    Outcome::Enrolled { operator_ca: ca.fingerprint().to_string(), warnings: Vec::new() }
-}
-
 async fn start(outcome: Box<Became>) -> (Server, Arc<Pairing>) {
-    let pairing = Arc::new(Pairing {
-        code: Code::parse(SHOWN).expect("a code"),
-        certificate: Mutex::default(),
-        door: Mutex::new((Door::default(), Tries(5), 0)),
-        outcome,
-    });
-    let node = Arc::clone(&pairing);
-    let server = Server::start(None, Box::new(move |seen| node.answer(seen))).await;
-    *pairing.certificate.lock().expect("no panic") = server.certificate.clone();
-    (server, pairing)
+    Pairing::start(SHOWN, outcome).await
 }
 
 async fn connect(server: &Server) -> Unclaimed {
@@ -173,7 +82,7 @@ async fn m16_a_relay_with_its_own_certificate_gains_nothing() {
     let operators = Operators::new(1);
     let (node, pairing) = start(Box::new(enrolled)).await;
     let relayed = Arc::clone(&pairing);
-    let relay = Server::start(None, Box::new(move |seen| relayed.answer(seen))).await;
+    let relay = Server::start(&[], Box::new(move |seen| relayed.answer(seen))).await;
     assert_ne!(relay.fingerprint, node.fingerprint);
     let mut client = connect(&relay).await;
     let code = Code::parse(SHOWN).expect("a code");
@@ -203,7 +112,7 @@ async fn s18_an_answer_without_proof_is_not_the_machine() {
                 Request::Start { .. } => pairing.answer(seen),
                 _ => reply(status, "", body.as_bytes()),
             });
-        let server = Server::start(None, impostor).await;
+        let server = Server::start(&[], impostor).await;
         let mut client = connect(&server).await;
         let code = Code::parse(SHOWN).expect("a code");
         let error = client.pair(&code, &wanted(&operators), [3; 64]).await.expect_err("a lie");
@@ -227,7 +136,7 @@ async fn a_node_without_a_code_says_whom_it_obeys_now() {
 async fn a_node_that_has_an_owner_says_so() {
     let operators = Operators::new(1);
     let claimed = b"{\"error\":\"this node has an owner\",\"reason\":\"claimed\"}";
-    let server = Server::start(None, Box::new(move |_| reply(409, "", claimed))).await;
+    let server = Server::start(&[], Box::new(move |_| reply(409, "", claimed))).await;
     let code = Code::parse(SHOWN).expect("a code");
     let error = connect(&server).await.pair(&code, &wanted(&operators), [3; 64]).await.expect_err("claimed");
     assert!(matches!(&error, NotClaimed::Call(Error::Fault(f)) if f.reason == "claimed"), "{error}");

@@ -3,4 +3,3 @@
 
 mod calls;
 mod claims;
-mod server;

@@ -15,6 +15,7 @@ mod generated;
 mod hosts;
 mod keygen;
 mod logins;
+mod nodes;
 mod options;
 mod pki;
 mod plans;

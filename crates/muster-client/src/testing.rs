@@ -1,7 +1,12 @@
-//! A small node: real TLS by rustls, HTTP by hand, and whatever answers a test gives it.
+//! A small node for tests, here and in other crates: real TLS by rustls, HTTP by hand, and whatever answers a test gives it.
+#![allow(clippy::expect_used, clippy::missing_panics_doc, missing_docs, reason = "a test fails by panicking")]
+
+mod pairing;
+
+pub use pairing::{Became, Pairing, enrolled};
 
 use muster_core::{Role, UtcTime};
-use muster_tls::{Authority, Fingerprint, Lifetime, Serving};
+use muster_tls::{Authority, Fingerprint, Lifetime, OperatorCa, Serving};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
@@ -13,70 +18,70 @@ use tokio_rustls::TlsAcceptor;
 
 /// What came in.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) line: String,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+pub struct Seen {
+    pub line: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
     /// Which connection, from 1.
-    pub(crate) connection: usize,
+    pub connection: usize,
 }
 
 impl Seen {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 }
 
 /// What goes out: bytes as they are; then the connection is closed, or not.
-pub(crate) struct Reply {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) close: bool,
+pub struct Reply {
+    pub bytes: Vec<u8>,
+    pub close: bool,
 }
 
 /// A whole answer.
-pub(crate) fn reply(status: u16, headers: &str, body: &[u8]) -> Reply {
+pub fn reply(status: u16, headers: &str, body: &[u8]) -> Reply {
     let mut bytes =
         format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n{headers}\r\n", body.len()).into_bytes();
     bytes.extend_from_slice(body);
     Reply { bytes, close: false }
 }
 
-pub(crate) type Answers = dyn Fn(&Seen) -> Reply + Send + Sync;
+pub type Answers = dyn Fn(&Seen) -> Reply + Send + Sync;
 
 /// The operators.
-pub(crate) struct Operators {
-    pub(crate) authority: Authority,
-    pub(crate) pem: String,
+pub struct Operators {
+    pub authority: Authority,
+    pub pem: String,
 }
 
-pub(crate) fn now() -> UtcTime {
+pub fn now() -> UtcTime {
     UtcTime::from_unix(UnixTime::now().as_secs())
 }
 
 impl Operators {
-    pub(crate) fn new(n: u8) -> Self {
+    pub fn new(n: u8) -> Self {
         let (authority, made) =
             Authority::make("operators", Lifetime::AUTHORITY, now(), [n; 16]).expect("an authority");
         Self { authority, pem: made.certificate }
     }
 
     /// Certificate and key, PEM.
-    pub(crate) fn client(&self, role: Role) -> (String, String) {
+    pub fn client(&self, role: Role) -> (String, String) {
         let made = self.authority.issue("alice", role, Lifetime::CLIENT, now(), [9; 16]).expect("a client");
         (made.certificate, made.key.to_string())
     }
 }
 
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) certificate: Vec<u8>,
+pub struct Server {
+    pub address: SocketAddr,
+    pub fingerprint: Fingerprint,
+    pub certificate: Vec<u8>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Server {
-    /// Serves; clients must be of `authority` where there is one.
-    pub(crate) async fn start(authority: Option<&Authority>, answers: Box<Answers>) -> Self {
+    /// Serves; clients must be of one of the authorities where there is one.
+    pub async fn start(authorities: &[&OperatorCa], answers: Box<Answers>) -> Self {
         let serving = Serving::make("edge-1", &[], now(), [7; 16]).expect("a certificate");
         let fingerprint = serving.fingerprint();
         let certificate = serving.certificate.to_vec();
@@ -84,11 +89,13 @@ impl Server {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("TLS 1.3");
-        let builder = match authority {
-            None => builder.with_no_client_auth(),
-            Some(authority) => {
+        let builder = match authorities {
+            [] => builder.with_no_client_auth(),
+            some => {
                 let mut roots = rustls::RootCertStore::empty();
-                roots.add(authority.ca().der().clone()).expect("an authority");
+                for one in some {
+                    roots.add(one.der().clone()).expect("an authority");
+                }
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
                 builder.with_client_cert_verifier(verifier.expect("a verifier"))
             }
@@ -111,7 +118,7 @@ impl Server {
         Self { address, fingerprint, certificate, seen }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("no panic").clone()
     }
 }

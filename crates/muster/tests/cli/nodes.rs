@@ -1,0 +1,87 @@
+//! `muster node …`, `muster audit …` and `muster pki rotate` against a node with real TLS.
+
+mod audits;
+mod calls;
+mod claims;
+mod rollouts;
+
+use crate::run::{Place, Ran};
+use muster_client::testing::{Answers, Reply, Seen, Server, reply};
+use muster_core::UtcTime;
+use muster_tls::OperatorCa;
+use tokio::runtime::Runtime;
+
+/// A folder with an authority and its admin, and a runtime that nodes run on.
+struct Nodes {
+    p: Place,
+    runtime: Runtime,
+}
+
+impl Nodes {
+    fn new() -> Self {
+        let p = Place::new();
+        for line in
+            ["pki init -q --danger-no-passphrase", "pki issue alice --role admin -q --danger-no-passphrase"]
+        {
+            let ran = p.muster(line);
+            assert_eq!(ran.code, 0, "{}", ran.err);
+        }
+        Self { p, runtime: Runtime::new().unwrap() }
+    }
+
+    fn authority(&self, folder: &str) -> OperatorCa {
+        OperatorCa::from_pem(&self.p.read(&format!("{folder}/operator-ca.pem")), UtcTime::from_unix(0))
+            .unwrap()
+    }
+
+    /// A node that has an owner, pinned under this name.
+    fn node(&self, name: &str, answers: Box<Answers>) -> Server {
+        let server = self.runtime.block_on(Server::start(&[&self.authority("pki")], answers));
+        self.pin(name, &server);
+        server
+    }
+
+    fn pin(&self, name: &str, server: &Server) {
+        let file = ".local/state/muster/node-pins";
+        let before = std::fs::read_to_string(self.p.join(file)).unwrap_or_default();
+        self.p.write(file, format!("{before}{name} {} {}\n", server.address, server.fingerprint));
+    }
+
+    fn run(&self, line: &str) -> Ran {
+        self.p.muster(line)
+    }
+
+    fn ran(&self, line: &str, code: i32) -> Ran {
+        let ran = self.run(line);
+        assert_eq!(ran.code, code, "{line}\n{}{}", ran.out, ran.err);
+        ran
+    }
+}
+
+/// Method and target.
+fn target(seen: &Seen) -> &str {
+    seen.line.trim_end_matches(" HTTP/1.1")
+}
+
+fn targets(server: &Server) -> Vec<String> {
+    server.seen().iter().map(|s| target(s).to_owned()).collect()
+}
+
+/// Answers by target; a nonce where one is asked for, 404 elsewhere.
+fn table(rows: &[(&str, u16, &str)]) -> Box<Answers> {
+    let rows: Vec<_> = rows.iter().map(|(t, s, b)| ((*t).to_owned(), *s, (*b).to_owned())).collect();
+    Box::new(move |seen| {
+        let row = rows.iter().find(|(t, _, _)| t == target(seen));
+        match (row, target(seen)) {
+            (Some((_, status, body)), _) => {
+                reply(*status, "content-type: application/json\r\n", body.as_bytes())
+            }
+            (None, "GET /v1/proof") => nonce(),
+            _ => reply(404, "", br#"{"error":"there is nothing","reason":"no-route"}"#),
+        }
+    })
+}
+
+fn nonce() -> Reply {
+    reply(200, "", br#"{"nonce":"00112233445566778899aabbccddeeff","seconds":60,"required":false}"#)
+}

@@ -1,0 +1,251 @@
+//! Calls of nodes that have an owner.
+
+use super::{Nodes, nonce, table, target, targets};
+use muster_client::testing::{Server, reply};
+use std::os::unix::fs::PermissionsExt;
+
+const STATE: &str = r#"{"hostname":"edge-1","bootstrapped":true,"role":"worker","cluster":"lab","health":{"uptimeSeconds":90,"verdict":"passed","by":"greenboot"},"management":{"claimedBy":"pairing-code","revocation":"none"}}"#;
+
+#[test]
+fn several_nodes_are_asked_at_once_and_one_that_is_not_there_counts() {
+    let nodes = Nodes::new();
+    let _one = nodes.node("edge-1", table(&[("GET /v1/node", 200, STATE)]));
+    let _two = nodes.node("edge-2", table(&[("GET /v1/node", 200, STATE)]));
+    let ran = nodes.ran("node status edge-1", 0);
+    for line in [
+        "role        worker",
+        "cluster     lab",
+        "health      passed, by greenboot",
+        "uptime      1m",
+        "claimed by  pairing-code",
+    ] {
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
+    }
+    let ran = nodes.ran("node status --all", 0);
+    assert_eq!(ran.out.matches(" worker ").count(), 2, "{}", ran.out);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let pins = nodes.p.read(".local/state/muster/node-pins");
+    nodes
+        .p
+        .write(".local/state/muster/node-pins", format!("{pins}edge-3 {free} SHA256:{}\n", "A".repeat(43)));
+    let ran = nodes.ran("node status --all -o json", 5);
+    let rows: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&rows[0]["hostname"], &rows[2]["reason"]), (&"edge-1".into(), &"node-unreachable".into()));
+    assert!(ran.err.contains("error[node-unreachable]: edge-3: "), "{}", ran.err);
+    assert_eq!(nodes.ran("node status --all -o name", 5).out, "edge-1\nedge-2\n");
+    let ran = nodes.ran("node status edge-4", 3);
+    assert!(ran.err.contains("error[node-unknown]: no node \"edge-4\". Did you mean"), "{}", ran.err);
+}
+
+#[test]
+fn what_ends_is_shown_and_meant_or_not_sent() {
+    let nodes = Nodes::new();
+    let server = nodes.node(
+        "edge-1",
+        table(&[
+            ("GET /v1/node", 200, STATE),
+            ("POST /v1/lifecycle/reset", 202, r#"{"status":"reset"}"#),
+            ("POST /v1/lifecycle/reboot", 202, r#"{"status":"rebooting"}"#),
+        ]),
+    );
+    for command in ["reset", "reboot", "shutdown", "drain"] {
+        let ran = nodes.ran(&format!("node {command} edge-1"), 4);
+        assert!(ran.err.contains("edge-1 at 127.0.0.1:"), "{}", ran.err);
+        assert!(ran.err.contains("worker of the cluster lab, up 1m"), "{}", ran.err);
+        assert!(ran.err.contains("error[confirm-needed]: "), "{}", ran.err);
+        nodes.ran(&format!("node {command} edge-1 --plan"), 0);
+    }
+    assert!(targets(&server).iter().all(|t| t == "GET /v1/node"), "{:?}", targets(&server));
+    let before = server.seen().len();
+    let ran = nodes.ran("node reset edge-1 --yes", 0);
+    assert!(ran.out.contains("reset"), "{}", ran.out);
+    let seen = server.seen();
+    let sent: Vec<_> = seen[before..].iter().map(target).collect();
+    assert_eq!(sent, ["GET /v1/node", "GET /v1/proof", "POST /v1/lifecycle/reset"]);
+    let reset = seen.last().unwrap();
+    assert_eq!(reset.body, br#"{"confirm":"edge-1"}"#);
+    assert!(
+        reset
+            .header("muster-proof")
+            .is_some_and(|h| h.starts_with("1 00112233445566778899aabbccddeeff 0403 "))
+    );
+    nodes.ran("node reboot edge-1 --yes", 0);
+}
+
+#[test]
+fn a_node_that_is_in_no_cluster_says_so_and_what_to_do() {
+    let nodes = Nodes::new();
+    let body = r#"{"error":"the node is in no cluster","reason":"not-a-cluster-node","fix":"Ask a node that is in the cluster."}"#;
+    let rows = [
+        ("POST /v1/lifecycle/cordon", 409, body),
+        ("POST /v1/lifecycle/cordon?undo=true", 409, body),
+        ("GET /v1/kubeconfig", 409, body),
+        ("GET /v1/join-token", 409, body),
+        ("GET /v1/etcd", 409, body),
+    ];
+    let _server = nodes.node("edge-1", table(&rows));
+    for command in ["cordon", "uncordon", "kubeconfig", "join-token", "etcd"] {
+        let ran = nodes.ran(&format!("node {command} edge-1"), 6);
+        assert!(ran.err.contains("error[node-refused]: edge-1: "), "{}", ran.err);
+        assert!(
+            ran.err.contains(
+                "not-a-cluster-node: the node is in no cluster. Ask a node that is in the cluster."
+            ),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn what_is_handed_over_goes_to_its_file_and_nowhere_else() {
+    let nodes = Nodes::new();
+    let rows = [
+        ("GET /v1/kubeconfig?server=https%3A%2F%2F192.0.2.1%3A6443", 200, "apiVersion: v1 # kubesecret\n"),
+        ("GET /v1/join-token?role=worker&expiry=3600s", 200, "tok.kensecret"),
+    ];
+    let _server = nodes.node("edge-1", table(&rows));
+    let ran = nodes.ran("node kubeconfig edge-1 --server https://192.0.2.1:6443 --to kc", 0);
+    assert!(!ran.out.contains("kubesecret") && !ran.err.contains("kubesecret"), "{}{}", ran.out, ran.err);
+    assert_eq!(nodes.p.read("kc"), "apiVersion: v1 # kubesecret\n");
+    assert_eq!(std::fs::metadata(nodes.p.join("kc")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(nodes.ran("node kubeconfig edge-1 --to kc", 4).err.starts_with("error[exists]: "));
+    let ran = nodes.ran("node join-token edge-1 --role worker --expiry 1h", 0);
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("tok.kensecret", ""));
+}
+
+#[test]
+fn services_journals_and_keys() {
+    let nodes = Nodes::new();
+    let rows = [
+        (
+            "GET /v1/services",
+            200,
+            r#"{"services":[{"name":"kubelet.service","purpose":"runs pods","restartable":true,"active":"active","sub":"running"}]}"#,
+        ),
+        (
+            "POST /v1/services/kubelet/restart",
+            200,
+            r#"{"name":"kubelet.service","purpose":"x","restartable":true,"active":"active","sub":"running"}"#,
+        ),
+        (
+            "GET /v1/logs?unit=kubelet&lines=2&since=600s",
+            200,
+            "{\"time\":\"T1\",\"unit\":\"kubelet.service\",\"priority\":3,\"message\":\"a\\u001b[31m\\nb\"}\n{\"time\":\"T2\",\"priority\":6,\"message\":\"c\"}\n",
+        ),
+        (
+            "GET /v1/access/ssh",
+            200,
+            r#"{"keys":[{"user":"core","type":"ssh-ed25519","fingerprint":"SHA256:x","comment":"me"}]}"#,
+        ),
+        ("POST /v1/access/ssh", 200, r#"{"user":"core","type":"ssh-ed25519","fingerprint":"SHA256:x"}"#),
+    ];
+    let server = nodes.node("edge-1", table(&rows));
+    assert!(nodes.ran("node services edge-1", 0).out.contains("kubelet.service  active (running)"));
+    assert!(nodes.ran("node restart edge-1 --unit kubelet", 0).out.contains("active (running)"));
+    let ran = nodes.ran("node logs edge-1 --unit kubelet -n 2 --since 10m", 0);
+    assert_eq!(ran.out, "T1 kubelet: a\\u{1b}[31m\n    b\nT2 : c\n");
+    let ran = nodes.ran("node logs edge-1 -u kubelet -n 2 --since 10m -o json", 0);
+    let first: serde_json::Value = serde_json::from_str(ran.out.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["node"], &first["priority"]), (&"edge-1".into(), &3.into()));
+    assert!(nodes.ran("node ssh-key list edge-1", 0).out.contains("SHA256:x"));
+    nodes.p.write("id", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n");
+    let before = server.seen().len();
+    let ran = nodes.ran("node ssh-key add edge-1 --user core --key-file id", 3);
+    assert!(ran.err.starts_with("error[key-file]: "), "{}", ran.err);
+    assert_eq!(server.seen().len(), before, "a private key never leaves this machine");
+    nodes.p.sh("ssh-keygen -q -t ed25519 -N '' -C me -f k");
+    nodes.ran("node ssh-key add edge-1 --user core --key-file k.pub", 0);
+    let sent = server.seen().last().unwrap().clone();
+    assert!(String::from_utf8(sent.body).unwrap().starts_with(r#"{"user":"core","key":"ssh-ed25519 AAAA"#));
+    assert!(sent.headers.iter().any(|(n, _)| n == "muster-proof"));
+}
+
+#[test]
+fn a_context_names_the_nodes_and_who_calls_them() {
+    let nodes = Nodes::new();
+    let server = nodes.node("edge-1", table(&[("GET /v1/node", 200, STATE)]));
+    let (ip, port) = (server.address.ip(), server.address.port());
+    nodes.p.write(
+        "lab/inventory.yaml",
+        format!("hosts:\n  edge-1:\n    api: {{address: {ip}, port: {port}}}\n    labels: {{site: x}}\n"),
+    );
+    nodes.p.write(".config/muster/contexts.yaml", "contexts:\n  lab: {inventory: ~/lab/inventory.yaml, client: ~/lab/alice.pem}\n  other: {client: /nowhere.pem}\n");
+    nodes.p.sh("mv pki/clients/alice.* lab/");
+    let ran = nodes.ran("node status edge-1", 3);
+    assert!(ran.err.starts_with("error[client-missing]: "), "{}", ran.err);
+    assert!(nodes.ran("context use lb", 3).err.contains("Did you mean \"lab\"?"));
+    nodes.ran("context use lab", 0);
+    assert!(nodes.ran("context list", 0).out.contains("*  lab"));
+    assert!(nodes.ran("context show", 0).out.contains("lab/inventory.yaml"));
+    assert!(nodes.ran("node status -l site=x", 0).out.contains("worker"));
+    nodes.ran("node status edge-1 --context other", 3);
+}
+
+#[test]
+fn s15_a_rotation_is_signed_by_the_new_authority_and_proven_after() {
+    let nodes = Nodes::new();
+    nodes.ran("pki init -q --pki new --danger-no-passphrase", 0);
+    nodes.ran("pki issue bob --role admin -q --pki new --danger-no-passphrase", 0);
+    nodes.ran("pki issue carol --role operator -q --pki new --danger-no-passphrase", 0);
+    let (old, new) = (nodes.authority("pki"), nodes.authority("new"));
+    let (was, is) = (old.clone(), new.clone());
+    let holder = std::sync::Arc::new(std::sync::OnceLock::new());
+    let node = std::sync::Arc::clone(&holder);
+    let answers = move |seen: &muster_client::testing::Seen| match target(seen) {
+        "GET /v1/node" => reply(200, "", STATE.as_bytes()),
+        "GET /v1/proof" => nonce(),
+        "GET /v1/health" => reply(200, "", br#"{"status":"ok","role":"muster:admin"}"#),
+        "POST /v1/ca/rotate" => {
+            let body: muster_api::ownership::RotateRequest = serde_json::from_slice(&seen.body).unwrap();
+            let signature =
+                body.signature.as_deref().and_then(muster_api::ownership::RotationSignature::parse).unwrap();
+            let print: &muster_tls::Fingerprint = node.get().unwrap();
+            let text = muster_api::rotation_text(
+                print.bytes(),
+                was.fingerprint().bytes(),
+                is.fingerprint().bytes(),
+                "",
+            );
+            let der = muster_tls::one_certificate(&body.proof).unwrap();
+            let good =
+                muster_tls::evidence::verify_signed(&der, &text, signature.scheme, &signature.signature)
+                    .is_ok();
+            let answer = format!(r#"{{"status":"rotated","operatorCA":"{}","note":"x"}}"#, is.fingerprint());
+            match good {
+                true => reply(200, "", answer.as_bytes()),
+                false => reply(401, "", br#"{"error":"no","reason":"bad-signature"}"#),
+            }
+        }
+        _ => reply(404, "", b""),
+    };
+    let server = nodes.runtime.block_on(Server::start(&[&old, &new], Box::new(answers)));
+    holder.set(server.fingerprint).unwrap();
+    nodes.pin("edge-1", &server);
+    let ran = nodes.ran("pki rotate edge-1 --to new", 3);
+    assert!(ran.err.starts_with("error[client-missing]: "), "{}", ran.err);
+    let ran = nodes.ran("pki rotate edge-1 --to new --to-client carol --yes", 3);
+    assert!(ran.err.contains("is no admin of the new authority"), "{}", ran.err);
+    let ran = nodes.ran("pki rotate edge-1 --to new --to-client bob", 4);
+    assert!(ran.err.contains("error[confirm-needed]: "), "{}", ran.err);
+    assert!(!targets(&server).contains(&"POST /v1/ca/rotate".to_owned()));
+    let ran = nodes.ran("pki rotate edge-1 --to new --to-client bob --yes", 0);
+    assert!(ran.out.contains(&new.fingerprint().to_string()), "{}", ran.out);
+    assert_eq!(targets(&server).last().map(String::as_str), Some("GET /v1/health"));
+    let ran = nodes.ran("pki rotate edge-1 --to pki --yes", 3);
+    assert!(ran.err.contains("has the key of the old one"), "{}", ran.err);
+}
+
+#[test]
+fn a_list_of_revoked_certificates_is_handed_to_nodes() {
+    let nodes = Nodes::new();
+    let taken = [("PUT /v1/ca/crl", 200, r#"{"status":"taken","number":"01","revoked":1}"#)];
+    let server = nodes.node("edge-1", table(&taken));
+    let ran = nodes.ran("pki publish edge-1", 3);
+    assert!(ran.err.contains("Sign a list with `muster pki revoke`."), "{}", ran.err);
+    nodes.ran("pki issue bob --role operator -q --danger-no-passphrase", 0);
+    nodes.ran("pki revoke bob", 0);
+    let ran = nodes.ran("pki publish edge-1 --client pki/clients/alice.pem", 0);
+    assert!(ran.out.contains("does not end"), "{}", ran.out);
+    assert_eq!(server.seen()[0].body, nodes.p.read("pki/operator-ca.crl").as_bytes());
+}
