@@ -16,3 +16,24 @@ printf '1 %s 0403 %s' "$nonce" "$signature" | put proof_header good-p256
 printf '1 %s 403 %s' "$nonce" "$signature" | put proof_header bad-scheme
 printf '1  %s 0403 %s' "$nonce" "$signature" | put proof_header bad-two-spaces
 printf '1 %s 0403 %s' "${nonce}F" "$signature" | put proof_header bad-nonce
+
+print=SHA256:$(openssl dgst -sha256 -binary message | base64 -w0 | tr -d =)
+printf '# pins\nedge-1 192.0.2.7:7443 %s\n[2001:db8::1]:8443 [2001:db8::1]:8443 %s\n' "$print" "$print" | put node_pins good
+put node_pins good-empty </dev/null
+printf 'edge-1 192.0.2.7:7443\n' | put node_pins bad-short
+printf 'edge-1 192.0.2.7:7443 %s x\n' "$print" | put node_pins bad-long
+printf '%s 7:%s\n' "$print" "$(sha256sum <message | cut -d' ' -f1)" | put audit_heads good
+put audit_heads good-empty </dev/null
+printf '%s 07:%s\n' "$print" "$(sha256sum <message | cut -d' ' -f1)" | put audit_heads bad-number
+printf '%s\n' "$print" | put audit_heads bad-short
+put contexts good <<'Y'
+muster-contexts: 1
+contexts:
+  lab:
+    inventory: lab/inventory.yaml
+    client: ~/lab/pki/clients/alice.pem
+  prod: {client: /etc/c.pem, key: /etc/c.key, authority: ca.pem}
+Y
+printf 'contexts: {}\n' | put contexts good-none
+printf 'contexts: {a: {clent: x}}\n' | put contexts bad-key
+printf 'contexts: {a/b: {}}\n' | put contexts bad-name

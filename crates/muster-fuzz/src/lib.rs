@@ -71,9 +71,11 @@ targets! {
     agent_answer = peer::agent_answer;
     allowed_signers = trust::allowed_signers;
     audit_chain = audit::chain;
+    audit_heads = operator::audit_heads;
     bootc_status = ops::bootc_status;
     certificate = ssh::certificate;
     client_certificate = tls::client_certificate;
+    contexts = operator::contexts;
     controller_key = provision::controller_key;
     doctor_answer = provision::doctor_answer;
     doctor_files = provision::doctor_files;
@@ -97,6 +99,7 @@ targets! {
     manifest = cli::manifest;
     names = text::names;
     node_answer = node::answer;
+    node_pins = operator::node_pins;
     operator_ca = tls::operator_ca;
     operator_host_key = operator::host_key;
     option_values = cli::values;

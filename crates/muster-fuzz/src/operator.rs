@@ -147,6 +147,55 @@ pub fn pins(input: &[u8]) -> Said {
     }
 }
 
+/// The certificates of nodes that the operator pinned read back as what was written.
+pub fn node_pins(input: &[u8]) -> Said {
+    let Ok(text) = core::str::from_utf8(input) else { return Said::Refused };
+    match muster::nodes::pins::Pins::parse(text, Path::new("node-pins")) {
+        Err(fault) => faulty(&fault, text),
+        Ok(pins) => {
+            let again = muster::nodes::pins::Pins::parse(&pins.render(), Path::new("node-pins"));
+            assert_eq!(again.expect("what was written can be read"), pins);
+            Said::Accepted
+        }
+    }
+}
+
+/// The heads that were seen of nodes read back as what was written.
+pub fn audit_heads(input: &[u8]) -> Said {
+    let Ok(text) = core::str::from_utf8(input) else { return Said::Refused };
+    match muster::nodes::heads::Heads::parse(text, Path::new("audit-heads")) {
+        Err(fault) => faulty(&fault, text),
+        Ok(heads) => {
+            let again = muster::nodes::heads::Heads::parse(&heads.render(), Path::new("audit-heads"));
+            assert_eq!(again.expect("what was written can be read"), heads);
+            Said::Accepted
+        }
+    }
+}
+
+/// Contexts are found by their names, and no path of theirs is left relative to nothing.
+pub fn contexts(input: &[u8]) -> Said {
+    let Ok(text) = core::str::from_utf8(input) else { return Said::Refused };
+    match muster::nodes::contexts::Contexts::parse(text, Path::new("/c/contexts.yaml"), Some(Path::new("/h")))
+    {
+        Err(faults) => {
+            for fault in faults.iter() {
+                faulty(fault, text);
+            }
+            Said::Refused
+        }
+        Ok(read) => {
+            for context in &read.all {
+                assert!(read.get(&context.name).is_ok());
+                let paths =
+                    [&context.inventory, &context.caller.client, &context.caller.key, &context.authority];
+                assert!(paths.into_iter().flatten().all(|p| p.is_absolute()));
+            }
+            Said::Accepted
+        }
+    }
+}
+
 /// What a shim's exit code and standard error are taken for. The first byte is the code.
 pub fn shim_answer(input: &[u8]) -> Said {
     let (code, stderr) = input.split_first().unwrap_or((&255, &[]));

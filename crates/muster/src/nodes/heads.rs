@@ -34,7 +34,8 @@ impl Heads {
         Ok(Self(heads))
     }
 
-    fn render(&self) -> String {
+    /// The text, which [`Heads::parse`] reads back to the same.
+    pub fn render(&self) -> String {
         self.0.iter().map(|(node, head)| format!("{node} {head}\n")).collect()
     }
 

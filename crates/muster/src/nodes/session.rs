@@ -6,7 +6,7 @@ use super::{fault, heads};
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
-use crate::printer::{Listing, Printer};
+use crate::printer::Printer;
 use muster_client::{Error, Identity, Node, Target, Trust};
 use muster_core::Operation;
 use serde::Serialize;
@@ -47,6 +47,9 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Fault> {
     })
 }
 
+/// What each node came to, in the order in which they were chosen.
+pub type Results<T> = Vec<(Chosen, Result<T, Fault>)>;
+
 /// A node that is called, with its name.
 #[derive(Clone)]
 pub struct Callee {
@@ -76,7 +79,7 @@ impl Session {
     }
 
     /// Does one job on each node, and gives the results in the order of the nodes.
-    pub fn each<T, W>(&self, job: impl Fn(Callee) -> W) -> Result<Vec<(Chosen, Result<T, Fault>)>, Fault>
+    pub fn each<T, W>(&self, job: impl Fn(Callee) -> W) -> Result<Results<T>, Fault>
     where
         T: Send + 'static,
         W: Future<Output = Result<T, Fault>> + Send + 'static,
@@ -161,11 +164,7 @@ pub struct Shape<T> {
 }
 
 /// Shows what each node came to; every failure is a line on standard error and counts in the exit code.
-pub fn show<T: Serialize>(
-    results: Vec<(Chosen, Result<T, Fault>)>,
-    shape: &Shape<T>,
-    printer: &mut Printer,
-) -> Outcome {
+pub fn show<T: Serialize>(results: Results<T>, shape: &Shape<T>, printer: &mut Printer) -> Outcome {
     let exits: Vec<Exit> =
         results.iter().map(|(_, r)| r.as_ref().map_or_else(|f| f.exit(), |_| Exit::Ok)).collect();
     let faults: Vec<Fault> = results.iter().filter_map(|(_, r)| r.as_ref().err().cloned()).collect();
@@ -207,10 +206,4 @@ pub fn show<T: Serialize>(
         printer.hint(&format!("`muster explain {code}` says more"));
     }
     Ok(Exit::of_many(exits))
-}
-
-/// A listing with nothing but these rows.
-pub fn listing<T: Serialize>(listing: &Listing<T>, printer: &mut Printer) -> Outcome {
-    printer.listing(listing);
-    Ok(Exit::Ok)
 }

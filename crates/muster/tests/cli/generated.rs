@@ -28,11 +28,44 @@ const COMMANDS: &[&str] = &[
     "host floor show",
     "host floor set",
     "host floor raise",
+    "node",
+    "node claim",
+    "node pin",
+    "node list",
+    "node status",
+    "node apply",
+    "node services",
+    "node logs",
+    "node restart",
+    "node upgrade",
+    "node cordon",
+    "node uncordon",
+    "node drain",
+    "node reboot",
+    "node shutdown",
+    "node reset",
+    "node forget",
+    "node ssh-key",
+    "node ssh-key add",
+    "node ssh-key list",
+    "node ssh-key revoke",
+    "node kubeconfig",
+    "node join-token",
+    "node etcd",
     "pki",
     "pki init",
     "pki issue",
     "pki list",
     "pki revoke",
+    "pki publish",
+    "pki rotate",
+    "context",
+    "context list",
+    "context use",
+    "context show",
+    "audit",
+    "audit verify",
+    "audit tail",
     "explain",
     "completion",
 ];
@@ -52,7 +85,9 @@ fn help_is_golden() {
 #[test]
 fn every_command_is_in_the_help_table() {
     let p = Place::new();
-    for command in COMMANDS.iter().filter(|c| ["", "script", "host", "host floor", "pki"].contains(*c)) {
+    for command in COMMANDS.iter().filter(|c| {
+        ["", "script", "host", "host floor", "node", "node ssh-key", "pki", "context", "audit"].contains(*c)
+    }) {
         let out = p.muster(&format!("{command} --help")).out;
         let listed = out.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
         for name in listed
