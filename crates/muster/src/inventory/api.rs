@@ -2,8 +2,8 @@
 
 use super::endpoint::{self, Base};
 use crate::codes::Own;
+use crate::yaml::Node;
 use crate::yaml::walk::Walk;
-use crate::yaml::{Kind, Node};
 use muster_client::{DEFAULT_PORT, Endpoint};
 use muster_core::{HostName, PoolName};
 use std::collections::{BTreeMap, HashMap};
@@ -65,9 +65,6 @@ pub(super) fn read(
     of: &Of<'_>,
     default_port: Option<u16>,
 ) -> Option<ApiNode> {
-    // `api:` alone is enough where the host has an address already.
-    let empty = Node { line: node.line, kind: Kind::Map(Vec::new()) };
-    let node = if node.kind == Kind::Null { &empty } else { node };
     let f = walk.fields(node, at, &["address", "port"])?;
     let port = f.get("port").and_then(|n| endpoint::port(walk, n, &f.at("port")));
     let form = "a host name or IP address";

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn nodes_of_the_inventory_and_of_the_state_are_chosen_alike() {
-        let text = "hosts:\n  a: {ssh: {address: 192.0.2.1}, api: , labels: {site: x}}\n  b: {api: {address: 192.0.2.2, port: 1}}\n  c: {ssh: {address: 192.0.2.3}}\n";
+        let text = "hosts:\n  a: {ssh: {address: 192.0.2.1}, api: {}, labels: {site: x}}\n  b: {api: {address: 192.0.2.2, port: 1}}\n  c: {ssh: {address: 192.0.2.3}}\n";
         let inventory = Inventory::parse(text, Path::new("i.yaml"), None).unwrap();
         assert_eq!(inventory.hosts.len(), 2);
         let print = Fingerprint::of(b"x");
