@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-core",
             "muster-document",
             "muster-pairing",
+            "muster-signing",
             "muster-sys",
             "muster-tls",
         ],

@@ -10,7 +10,16 @@ pub(super) struct Fake {
 
 impl Fake {
     pub(super) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::of(tempfile::tempdir().unwrap())
+    }
+
+    /// Below another folder than that for temporary files.
+    pub(super) fn within(folder: &str) -> Self {
+        Self::of(tempfile::Builder::new().prefix("muster-test.").tempdir_in(folder).unwrap())
+    }
+
+    fn of(folder: tempfile::TempDir) -> Self {
+        std::fs::create_dir_all(folder.path().join("var/lib/muster")).unwrap();
         let places = Places::below(folder.path());
         Self { folder, places }
     }
@@ -41,6 +50,14 @@ impl Fake {
             .args([text, place])
             .status();
         assert!(made.unwrap().success());
+        self
+    }
+
+    /// The real program at its place.
+    pub(super) fn real(&self, path: &str) -> &Self {
+        let place = self.places.at(path);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(path, place).unwrap();
         self
     }
 

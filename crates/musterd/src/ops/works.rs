@@ -15,6 +15,8 @@ use super::upgrade::{Images, Slot};
 pub struct Works {
     pub(super) pull: Slot,
     pub(super) feeds: Feeds,
+    /// Held while files of SSH keys are read or changed.
+    pub(super) keys: Arc<Mutex<()>>,
     pub(super) images: Kept<Images>,
     pub(super) units: Kept<Units>,
     pub(super) kubelet: Kept<Option<String>>,
