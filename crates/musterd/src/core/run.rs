@@ -17,6 +17,7 @@ use super::control;
 use super::owner::{Opened, Owner};
 use super::say;
 use super::server::{Core, Gate, accept};
+use crate::ops;
 use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 
 /// The node's API is not wanted: no failure, and no reason to start again.
@@ -65,6 +66,9 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         Some(root) => Places::below(root.clone()),
         None => Places::system(),
     };
+    if let Err(e) = ops::reset::settle(&places) {
+        say::warning(&e);
+    }
     let owner: Arc<Owner> =
         match Owner::open(&places, &|d| signals.wait(d).is_none()).map_err(|e| e.to_string())? {
             Opened::Ended => return Ok(ExitCode::SUCCESS),
@@ -119,6 +123,7 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
             say::warning(&e);
         }
     }
+    ops::reset::resume(&places, &core.works, &core.owner);
     wait(&signals, &core.owner);
     core.audit.waits(Event::new("stopped"));
     let _ = audit.flush();

@@ -1,6 +1,6 @@
 //! What goes on between the calls, and what need not be asked again at each.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use muster_sys::clock::since_boot;
@@ -17,9 +17,23 @@ pub struct Works {
     pub(super) feeds: Feeds,
     /// Held while files of SSH keys are read or changed.
     pub(super) keys: Arc<Mutex<()>>,
+    /// Held by whoever takes the node apart.
+    reset: Arc<Mutex<()>>,
     pub(super) images: Kept<Images>,
     pub(super) units: Kept<Units>,
     pub(super) kubelet: Kept<Option<String>>,
+}
+
+impl Works {
+    /// To take the node apart, unless somebody does.
+    pub(super) fn sole_reset(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.reset.try_lock() {
+            Ok(held) => Some(held),
+            // Whoever panicked with it does no more; what is to be done is on disk.
+            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
 /// A value that is asked for by many at once and found by one: whoever reads a node's state often starts no more programs
