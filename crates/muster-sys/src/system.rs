@@ -62,6 +62,11 @@ pub fn is_volatile(path: &Path) -> Result<bool, SysError> {
     Ok([TMPFS, RAMFS].into_iter().any(|kind| st.f_type as u32 == kind))
 }
 
+/// Gives the machine its name until the next boot (sethostname(2)); `/etc/hostname` is the caller's.
+pub fn set_host_name(name: &str) -> Result<(), SysError> {
+    rustix::system::sethostname(name.as_bytes()).map_err(|e| SysError::new("set the host name", e))
+}
+
 /// Kernel release and machine (uname(2)).
 pub fn kernel() -> (String, String) {
     let u = rustix::system::uname();

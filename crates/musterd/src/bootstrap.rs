@@ -3,12 +3,15 @@
 //! A oneshot behind `muster-claimed.target`. Exit 0: it is built, was built, or nothing says what it shall be; 1: not, and the next
 //! boot or the next document starts over. The marker is written last, so that a run that was killed at any point begins again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use muster_cluster::{Distribution, Plan};
 use muster_core::UtcTime;
+use muster_document::Document;
+use muster_sys::file::NOT_WRITABLE_BY_OTHERS;
+use muster_sys::state::{Durability, StateDir};
 use serde_json::json;
 
 use crate::core::disk::Disk;
@@ -60,11 +63,12 @@ pub fn build(places: &Places, distribution: &dyn Distribution, now: UtcTime) -> 
 
 fn make(
     disk: &Disk,
-    document: &muster_document::Document,
+    document: &Document,
     distribution: &dyn Distribution,
     now: UtcTime,
 ) -> Result<String, String> {
     let plan = Plan::of(document).map_err(|e| e.to_string())?;
+    name_the_node(disk, document)?;
     distribution.build(&plan).map_err(|e| e.to_string())?;
     let mut record = json!({
         "role": plan.role.as_str(),
@@ -82,4 +86,35 @@ fn make(
         plan.cluster,
         distribution.name()
     ))
+}
+
+/// Names that a machine has because nobody gave it one.
+const NO_NAME: &[&str] = &["", "(none)", "fedora", "localhost", "localhost.localdomain"];
+
+/// Gives the node its name before anything is built under it: the document's, else the one that it has, else one of its machine id.
+fn name_the_node(disk: &Disk, document: &Document) -> Result<(), String> {
+    let root = disk.root()?;
+    let text = |path: &str| {
+        let bytes = root.read_with(Path::new(path), 4096, NOT_WRITABLE_BY_OTHERS).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    };
+    let has = text("/proc/sys/kernel/hostname");
+    let name = match &document.node.name {
+        Some(name) => name.clone(),
+        None if !NO_NAME.contains(&has.as_str()) => return Ok(()),
+        None => {
+            let id = text("/etc/machine-id");
+            let head = id.get(..8).filter(|h| h.bytes().all(|b| b.is_ascii_hexdigit()));
+            format!("muster-{}", head.ok_or("the node has no name, and no machine id to make one of")?)
+        }
+    };
+    let etc = StateDir::open_or_make_shared(disk.root()?, Path::new("/etc")).map_err(|e| e.to_string())?;
+    if text("/etc/hostname") != name {
+        let line = format!("{name}\n");
+        etc.replace_shared("hostname", line.as_bytes(), Durability::Durable).map_err(|e| e.line())?;
+    }
+    if has != name && disk.places().root() == Path::new("/") {
+        muster_sys::system::set_host_name(&name).map_err(|e| e.line())?;
+    }
+    Ok(())
 }

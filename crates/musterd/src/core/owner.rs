@@ -347,8 +347,14 @@ impl Owner {
     /// # Errors
     /// 400 of the list, 409 `crl-number`, 500.
     pub fn take_list(&self, list: &[u8]) -> Result<Revocation, Fault> {
+        // Read without the lock: a long list of nobody in particular must not hold up those who are judged meanwhile.
+        let trust = self.trust().ok_or_else(unclaimed)?;
+        let list = revocation::read(&trust.authority, list)?;
         let mut state = self.lock();
-        let trust = state.trust.clone().ok_or_else(unclaimed)?;
+        let now = state.trust.clone().ok_or_else(unclaimed)?;
+        if now.authority != trust.authority {
+            return Err(Fault::state("busy", "the owner changed while the list was read"));
+        }
         let held = revocation::take(self.disk(), &trust.authority, list)?;
         let told = held.told(self.now());
         state.trust = Some(Arc::new(Trust { authority: trust.authority.clone(), held }));

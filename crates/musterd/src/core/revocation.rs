@@ -114,13 +114,19 @@ fn found(disk: &Disk, ca: &OperatorCa, head: &Head) -> Held {
     }
 }
 
-/// Takes a list that this authority signed, durably, before anybody is judged by it.
+/// Reads a list that this authority signed.
 ///
 /// # Errors
-/// 400: the list. 409 `crl-number`: it is older than the last one, or another one of its number. 500.
-pub(super) fn take(disk: &Disk, ca: &OperatorCa, bytes: &[u8]) -> Result<Held, Fault> {
-    let list = RevocationList::read(bytes, ca)
-        .map_err(|e| Fault::bad("bad-crl", format!("the revocation list: {e}")))?;
+/// 400 `bad-crl`.
+pub(super) fn read(ca: &OperatorCa, bytes: &[u8]) -> Result<RevocationList, Fault> {
+    RevocationList::read(bytes, ca).map_err(|e| Fault::bad("bad-crl", format!("the revocation list: {e}")))
+}
+
+/// Takes a list of this authority, durably, before anybody is judged by it.
+///
+/// # Errors
+/// 409 `crl-number`: it is older than the last one, or another one of its number. 500.
+pub(super) fn take(disk: &Disk, ca: &OperatorCa, list: RevocationList) -> Result<Held, Fault> {
     let sha256 = digest(list.der());
     // What cannot be read is no number: then any list of the authority is one more than none.
     let head = disk::read_json::<Head>(&disk.api, HEAD).unwrap_or_default();

@@ -73,6 +73,8 @@ impl Owner {
         }
         let machine = self.machine_of(&state);
         let released = machine.hold() == muster_core::machine::Hold::Released;
+        // systemd may be slow, and nobody is to wait for it to be judged.
+        drop(state);
         // The document is there: the next boot does what systemd does not do now.
         let settled = self.settle(machine);
         if let Err(e) = &settled {

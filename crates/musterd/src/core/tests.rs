@@ -40,6 +40,7 @@ pub(super) fn node() -> Node {
     node.write("/usr/bin/systemctl", "");
     node.systemctl("exit 0");
     node.write("/etc/hostname", "edge-1\n");
+    node.write("/proc/sys/kernel/hostname", "edge-1\n");
     node.write("/dev/console", "");
     node
 }

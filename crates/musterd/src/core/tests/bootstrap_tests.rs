@@ -121,3 +121,29 @@ fn a_node_that_is_taken_apart_is_not_built() {
     let disk = Disk::open(&Places::below(node.root())).expect("a disk");
     assert_eq!(hold::membership(&disk), Ok(Membership::Leaving));
 }
+
+#[test]
+fn a_node_gets_its_name_before_it_is_built() {
+    for (document, kernel, etc, want) in [
+        ("node: {name: edge-7}", "localhost", "", "edge-7"),
+        ("node: {name: edge-7}", "edge-1", "edge-1", "edge-7"),
+        ("", "edge-1", "edge-1", "edge-1"),
+        ("", "localhost", "localhost", "muster-0123abcd"),
+        ("", "", "", "muster-0123abcd"),
+    ] {
+        let node = node();
+        node.write("/proc/sys/kernel/hostname", &format!("{kernel}\n"));
+        node.write("/etc/hostname", &format!("{etc}\n"));
+        node.write("/etc/machine-id", "0123abcd0123abcd0123abcd0123abcd\n");
+        owned(&node, &format!("role: init\n{document}"));
+        let build_it = Watching(&|_| {
+            assert_eq!(node.read("/etc/hostname").trim(), want, "before anything is built");
+            Ok(())
+        });
+        build(&Places::below(node.root()), &build_it, UtcTime::from_unix(NOW)).expect("built");
+    }
+    let node = node();
+    node.write("/proc/sys/kernel/hostname", "(none)\n");
+    owned(&node, "role: init");
+    assert!(bootstrap(&node).expect_err("nothing to make a name of").contains("machine id"));
+}
