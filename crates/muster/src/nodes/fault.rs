@@ -42,6 +42,8 @@ pub fn of_node(name: &str, operation: Option<Operation>, fault: &muster_api::Fau
         Kind::TooMany | Kind::Busy => Own::NodeBusy,
         Kind::Failed => Own::NodeFailed,
         _ if fault.reason == "would-bootstrap" => Own::WouldBootstrap,
+        // A node says over HTTP what TLS has no time for: the handshake was good, and the certificate is not.
+        Kind::Unproven if fault.reason == "revoked" => Own::NodeTurnedAway,
         _ => Own::NodeRefused,
     };
     let doing = operation.map(|o| format!("{}: ", o.row().name)).unwrap_or_default();

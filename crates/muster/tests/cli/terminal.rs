@@ -1,14 +1,14 @@
 //! `muster host …` on a real terminal: prompts, the live table, colours, Ctrl-C.
 
 use crate::bench::{Bench, PROBE};
-use crate::run::MUSTER;
+use crate::run::{MUSTER, Place};
 use muster_ssh::require_sshd_or_skip;
 use muster_ssh::testing::KeyPair;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 /// A terminal made by script(1), with a command on it, then how it ended and what it left the terminal as.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
@@ -17,9 +17,13 @@ struct Terminal {
 
 impl Terminal {
     fn start(b: &Bench, columns: u16, line: &str, env: &[(&str, &str)]) -> Self {
+        Self::start_in(&b.p, columns, line, env)
+    }
+
+    pub(crate) fn start_in(p: &Place, columns: u16, line: &str, env: &[(&str, &str)]) -> Self {
         // Whoever runs the tests may have had SIGINT ignored, as a shell does for what it puts in the background, and what is
         // ignored stays so. A question that nobody answers ends the test, not the hour.
-        let mut c = b.p.command("/usr/bin/env");
+        let mut c = p.command("/usr/bin/env");
         c.args(["--default-signal=INT", "/usr/bin/timeout", "--foreground", "120", "/usr/bin/script"]);
         let line = format!("trap : INT; stty cols {columns} rows 24; {MUSTER} {line}; echo END=$?; stty -a");
         c.args(["-qec", &line, "/dev/null"])
@@ -35,7 +39,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.seen).into_owned()
     }
 
-    fn until(&mut self, word: &str) {
+    pub(crate) fn until(&mut self, word: &str) {
         self.until_times(word, 1);
     }
 
@@ -48,12 +52,12 @@ impl Terminal {
     }
 
     /// Types. Whoever asks has begun to listen before it asks.
-    fn answer(&mut self, bytes: &[u8]) {
+    pub(crate) fn answer(&mut self, bytes: &[u8]) {
         self.input.write_all(bytes).unwrap();
     }
 
     /// All that was seen; the command ended with `code` and left the terminal as it was.
-    fn end(mut self, code: i32) -> String {
+    pub(crate) fn end(mut self, code: i32) -> String {
         self.output.read_to_end(&mut self.seen).unwrap();
         let text = self.text();
         self.child.wait().unwrap();

@@ -134,6 +134,11 @@ fn compare(settings: &Settings, shown: Fingerprint, unproven: bool) -> Result<()
         Some(console) if console != shown => {
             Err(Fault::new(Own::FingerprintDiffers, format!("{place} shows {shown}, not {console}")))
         }
+        None if unproven && pinned_otherwise(settings, shown)? => {
+            let what = format!("{} at {place} is pinned to another certificate than {shown}", settings.name);
+            Err(Fault::new(Own::NodePinConflict, what)
+                .fix("Compare --fingerprint with its console, or `muster node forget` it first."))
+        }
         None if unproven && !settings.yes => {
             let question =
                 format!("{place} shows {shown}, and asks for no code. Is that what its console shows?");
@@ -144,6 +149,12 @@ fn compare(settings: &Settings, shown: Fingerprint, unproven: bool) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// Whether something else is pinned, which nothing that is proven here makes void.
+fn pinned_otherwise(settings: &Settings, shown: Fingerprint) -> Result<bool, Fault> {
+    let pins = settings.store.read()?;
+    Ok(pins.of(&settings.name, &settings.endpoint).is_some_and(|there| there != shown))
 }
 
 fn mean_it(settings: &Settings, detail: &str) -> Result<(), Fault> {

@@ -13,6 +13,7 @@ use muster_core::{Operation, UtcTime};
 use muster_tls::OperatorCa;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const MAX_PEM: usize = 64 * 1024;
 const MAX_LIST: usize = 4 << 20;
@@ -72,10 +73,11 @@ pub fn rotate(rotation: Rotation, now: UtcTime, printer: &mut Printer) -> Outcom
     }
     let mut session = rotation.session;
     let doing = format!(
-        "these obey {} ({}) from now on, and nobody of {} any more",
+        "these obey {} ({}) from now on, and nobody of {} ({}) any more",
         new.name(),
         new.fingerprint(),
-        old.name()
+        old.name(),
+        old.fingerprint()
     );
     let nodes = look(&session, &doing, printer)?;
     if !meant(&nodes, rotation.sure, "rotate", printer)? {
@@ -123,10 +125,33 @@ async fn one(callee: &Callee, change: &Change) -> Result<RotateAnswer, Fault> {
         let what = format!("{name}: the node says that it obeys {}", answer.operator_ca);
         return Err(Fault::new(Own::NodeAnswer, what));
     }
-    // The new client must be let in, or there is nobody left who is.
-    let target = Target { identity: Some(Arc::clone(&change.identity)), ..callee.node.target().clone() };
-    callee.told(Operation::Health, Node::new(target).health().await)?;
+    prove(callee, change).await?;
     Ok(answer)
+}
+
+/// How often and for how long a node that changed its owner is asked for the new client.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The new client must be let in, or there is nobody left who is. The node closes its door and opens another one for it, which
+/// takes a moment.
+async fn prove(callee: &Callee, change: &Change) -> Result<(), Fault> {
+    let target = Target { identity: Some(Arc::clone(&change.identity)), ..callee.node.target().clone() };
+    let mut last = None;
+    for _ in 0..TRIES {
+        match Node::new(target.clone()).health().await {
+            Ok(_) => return Ok(()),
+            Err(error) => last = Some(error),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let why = last.map(|e| e.to_string()).unwrap_or_default();
+    let what = format!(
+        "{}: it obeys {} now, and the new client is not let in",
+        callee.chosen.name,
+        change.new.fingerprint()
+    );
+    Err(Fault::new(Own::NodeTurnedAway, what).why(why))
 }
 
 /// Hands the list over. The node takes it for the authority's signature, whoever brings it.

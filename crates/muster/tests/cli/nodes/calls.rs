@@ -1,7 +1,9 @@
 //! Calls of nodes that have an owner.
 
 use super::{Nodes, nonce, table, target, targets};
+use crate::terminal::Terminal;
 use muster_client::testing::{Server, reply};
+use muster_needs::require;
 use std::os::unix::fs::PermissionsExt;
 
 const STATE: &str = r#"{"hostname":"edge-1","bootstrapped":true,"role":"worker","cluster":"lab","health":{"uptimeSeconds":90,"verdict":"passed","by":"greenboot"},"management":{"claimedBy":"pairing-code","revocation":"none"}}"#;
@@ -248,4 +250,33 @@ fn a_list_of_revoked_certificates_is_handed_to_nodes() {
     let ran = nodes.ran("pki publish edge-1 --client pki/clients/alice.pem", 0);
     assert!(ran.out.contains("does not end"), "{}", ran.out);
     assert_eq!(server.seen()[0].body, nodes.p.read("pki/operator-ca.crl").as_bytes());
+}
+
+/// A terminal by script(1), which util-linux has.
+fn terminal() -> Result<(), String> {
+    muster_needs::tool("/usr/bin/script", "bsdutils")
+}
+
+#[test]
+fn the_name_is_typed_or_nothing_is_ended() {
+    require!(terminal());
+    let nodes = Nodes::new();
+    let rows =
+        [("GET /v1/node", 200, STATE), ("POST /v1/lifecycle/reboot", 202, r#"{"status":"rebooting"}"#)];
+    let (one, two) = (nodes.node("a", table(&rows)), nodes.node("b", table(&rows)));
+    let reboots = |server: &Server| targets(server).iter().filter(|t| t.ends_with("reboot")).count();
+    for (line, asked, typed, code, says) in [
+        ("node reboot a", "Type `edge-1` to reboot:", "edge-2", 4, "[name-differs]: edge-2 was typed"),
+        ("node reboot a", "Type `edge-1` to reboot:", "", 4, "[declined]: "),
+        ("node reboot a b", "Type `2 nodes` to reboot:", "y", 4, "[name-differs]: "),
+        ("node reboot a b", "Type `2 nodes` to reboot:", "2 nodes", 0, "rebooting"),
+        ("node reboot a", "Type `edge-1` to reboot:", "edge-1", 0, "rebooting"),
+    ] {
+        let mut terminal = Terminal::start_in(&nodes.p, 200, line, &[]);
+        terminal.until(asked);
+        terminal.answer(format!("{typed}\n").as_bytes());
+        let text = terminal.end(code);
+        assert!(text.contains(says) && text.contains("calls itself edge-1"), "{line} {typed}: {text}");
+    }
+    assert_eq!((reboots(&one), reboots(&two)), (2, 1));
 }

@@ -68,6 +68,14 @@ fn n10_a_node_without_a_code_wants_a_fingerprint_or_the_operators_word() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(ran.err.contains("warning: taken by the first"), "{}", ran.err);
     }
+    // Another machine at the place of one that is known is not taken for it by a word that was meant for the first.
+    let file = ".local/state/muster/node-pins";
+    let other =
+        nodes.p.read(file).replace(&server.fingerprint.to_string(), &format!("SHA256:{}", "A".repeat(43)));
+    nodes.p.write(file, &other);
+    let ran = claim(&nodes, &server, "--no-code --yes", "");
+    assert!(ran.code == 4 && ran.err.starts_with("error[node-pin-conflict]: "), "{}", ran.err);
+    assert_eq!(nodes.p.read(file), other);
 }
 
 #[test]
