@@ -272,7 +272,9 @@ impl Ticket<'_> {
         });
         // A pull goes on when its client has left, so it is begun whether or not the client hears.
         let done = pump(&mut sink);
-        let cut = begun.is_err() || done.is_err();
+        // Whoever is let in no longer gets no end either: what he has is not the whole.
+        let dead = self.handle.is_dead(UtcTime::from_unix(clock::unix_seconds()));
+        let cut = begun.is_err() || done.is_err() || dead;
         if self.is_first() {
             let (decision, reason) = match (sink.failed, cut) {
                 (true, _) => (Decision::Failed, Some("stream")),
