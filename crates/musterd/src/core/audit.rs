@@ -127,7 +127,10 @@ impl Audit {
     }
 
     /// What waits, as records. Whoever holds the disk is the only one who takes it away.
-    fn waiting(&self) -> Vec<String> {
+    fn waiting(&self, disk: &mut Disk) -> Vec<String> {
+        if disk.files.was_removed() {
+            self.waits(Event::new("broken-chain").detail("its file was removed while it was written to"));
+        }
         let mut spool = self.spool();
         spool.close(Instant::now());
         spool.waiting(&self.boot)
@@ -149,7 +152,7 @@ impl Audit {
     pub fn first(&self, event: &Event, room: Room) -> Result<Head, NotKept> {
         let members = event.members(&self.boot, now());
         let mut disk = self.disk();
-        let mut all = self.waiting();
+        let mut all = self.waiting(&mut disk);
         let waited = all.len();
         all.push(members.clone());
         match self.write(&mut disk, &all, waited, Room::Ordinary) {
@@ -190,7 +193,7 @@ impl Audit {
     pub fn flush(&self) -> Result<Head, NotKept> {
         let mut disk = self.disk();
         loop {
-            let all = self.waiting();
+            let all = self.waiting(&mut disk);
             if all.is_empty() {
                 return Ok(disk.chain.head());
             }

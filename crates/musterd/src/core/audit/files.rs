@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use muster_core::audit::{Head, Report, verify};
@@ -110,6 +111,16 @@ impl Files {
 
     pub(super) fn dir(&self) -> Arc<StateDir> {
         Arc::clone(&self.dir)
+    }
+
+    /// Whether somebody removed the file that is written to. What was in it is lost, and what comes would be lost with it: the
+    /// next record begins another file.
+    pub(super) fn was_removed(&mut self) -> bool {
+        let gone = self.file.as_ref().is_some_and(|f| f.metadata().is_ok_and(|m| m.nlink() == 0));
+        if gone {
+            (self.file, self.len, self.room) = (None, 0, 0);
+        }
+        gone
     }
 
     /// Goes on with a file that has so many bytes, of which the last ones are cut off.

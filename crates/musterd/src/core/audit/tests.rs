@@ -198,6 +198,20 @@ fn m19_the_oldest_files_go_when_there_are_too_many() {
 }
 
 #[test]
+fn m19_a_file_that_is_removed_under_the_writer_is_noticed() {
+    let bed = Bed::new();
+    let audit = bed.open();
+    let seen = audit.first(&event("gone"), Room::Ordinary).unwrap();
+    fs::remove_file(bed.files().pop().unwrap()).unwrap();
+    let head = audit.first(&event("kept"), Room::Ordinary).unwrap();
+    let lines = bed.lines();
+    assert!(lines[0].contains("broken-chain") && lines[1].contains("kept"), "{lines:#?}");
+    let report = verify(&bed.text(), None, &[seen, head]).unwrap();
+    assert_eq!((report.first, report.before), (seen.seq + 1, 1), "the gap is plain to whoever saw a head");
+    assert!(verify(&bed.text(), Some(seen), &[head]).is_ok());
+}
+
+#[test]
 fn m19_heads_go_to_the_journal_once_each() {
     let bed = Bed::new();
     fs::create_dir_all(bed.dir.path().join("run/systemd/journal")).unwrap();
