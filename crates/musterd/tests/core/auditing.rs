@@ -284,3 +284,37 @@ impl Drop for Running {
         self.stop();
     }
 }
+
+#[test]
+fn an_operation_that_takes_longer_than_it_has_is_answered_in_time_and_its_end_is_written_down() {
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    // Two tools, each within its own time, and together over that of the operation.
+    node.program("/usr/bin/bootc", "exit 1");
+    let status = r#"{"status":{"booted":{"image":{}},"rollback":{"image":{}}}}"#;
+    let script = format!("case \"$*\" in *status*) sleep 16; echo '{status}' ;; *) sleep 18 ;; esac");
+    node.program("/usr/bin/systemd-run", &script);
+    let mut edge = node.link();
+    let handle = edge.open(&operators.proof("alice", Role::Admin, 2));
+    let begun = Instant::now();
+    let mut stream = node.connect();
+    stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+    let request = "POST /v1/upgrade/rollback".to_owned();
+    let call = Call { handle: handle.clone(), ask: Ask::UpgradeRollback, request, proof: None };
+    send(&mut stream, &Hello::Call(call));
+    stream.write_all(&frame(Kind::End, &[]).unwrap()).unwrap();
+    let reply = read_message::<Reply>(&mut stream).unwrap().unwrap();
+    let body = musterd::wire::read_body(&mut stream, 1 << 16).unwrap();
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(29) && took < Duration::from_secs(33), "{took:?}");
+    assert_eq!(reply.status, 500);
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["reason"], "deadline");
+    assert_eq!(edge.health(&handle).unwrap().reply.status, 200);
+    let in_time = node.records(&["\"event\":\"outcome\"", "\"reason\":\"deadline\""]);
+    let late = node.records(&["\"event\":\"outcome\"", "\"reason\":\"late\""]);
+    assert_eq!(
+        (in_time[0]["call"].clone(), late[0]["decision"].as_str()),
+        (late[0]["call"].clone(), Some("allowed"))
+    );
+}
