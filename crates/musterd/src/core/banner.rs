@@ -30,6 +30,8 @@ pub(super) struct Notice<'n> {
     pub fingerprint: Fingerprint,
     /// Where it listens.
     pub port: u16,
+    /// Where it can be reached, IPv4 first.
+    pub addresses: &'n [IpAddr],
 }
 
 impl Notice<'_> {
@@ -64,14 +66,11 @@ impl Notice<'_> {
 
 /// Shows it everywhere. What does not work is told to the journal; the code may still be read in another place.
 pub(super) fn show(disk: &Disk, notice: &Notice<'_>) {
-    let addresses = muster_sys::net::addresses(&disk.places().at("/proc"));
-    let shown = addresses.first().map_or_else(
-        || "ADDRESS".to_owned(),
-        |a| match a {
-            IpAddr::V4(a) => a.to_string(),
-            IpAddr::V6(a) => format!("[{a}]"),
-        },
-    );
+    let (shown, at_login) = match notice.addresses.first() {
+        Some(IpAddr::V4(a)) => (a.to_string(), "\\4"),
+        Some(IpAddr::V6(a)) => (format!("[{a}]"), "[\\6]"),
+        None => ("ADDRESS".to_owned(), "\\4"),
+    };
     let text = notice.text(&shown);
     text.lines().filter(|l| !l.is_empty()).for_each(say::info);
     if muster_sys::console::say(disk.places().root(), &text) == 0 {
@@ -79,7 +78,7 @@ pub(super) fn show(disk: &Disk, notice: &Notice<'_>) {
     }
     // Not for every reader of the machine: agetty reads it as root.
     let written = folder(disk).and_then(|dir| {
-        dir.replace(FILE, notice.text("\\4").as_bytes(), Durability::Volatile).map_err(|e| e.line())
+        dir.replace(FILE, notice.text(at_login).as_bytes(), Durability::Volatile).map_err(|e| e.line())
     });
     if let Err(e) = written {
         say::warning(&format!("the login prompt does not show the pairing code: {e}"));

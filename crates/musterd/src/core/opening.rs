@@ -29,7 +29,9 @@ impl Owner {
         let mut authority = record::authority(&disk)?;
         record::recover(&disk, authority.as_ref())?;
         let membership = hold::membership(&disk)?;
-        let settings = settings(&disk, authority.is_some(), now())?;
+        // A reset goes on to its end, whatever the document that it gave back says.
+        let kept = authority.is_some() || membership == Membership::Leaving;
+        let settings = settings(&disk, kept, now())?;
         let mode = settings.mode(authority.is_some());
         if mode == Mode::Disabled && membership != Membership::Leaving {
             return not_wanted(&disk, &settings, membership);
@@ -65,13 +67,13 @@ impl Owner {
 
     /// Tells and does what follows from the state that was found.
     fn begin(&self, membership: Membership) {
-        let state = self.lock();
+        let mut state = self.lock();
         if state.trust.is_some() {
             // A claim that was cut short may have left them.
             banner::remove(self.disk());
             let _ = enrolment::remove(self.disk());
         } else if membership == Membership::None {
-            self.show(&state);
+            self.show(&mut state);
         }
         if let Err(e) = self.settle(self.machine_of(&state)) {
             say::warning(&e);
@@ -103,7 +105,7 @@ impl Settings {
     }
 }
 
-pub(super) fn settings(disk: &Disk, claimed: bool, now: UtcTime) -> Result<Settings, CannotOpen> {
+fn settings(disk: &Disk, claimed: bool, now: UtcTime) -> Result<Settings, CannotOpen> {
     let judged = if claimed { Judged::Read } else { Judged::Now(now) };
     match documents::find(disk, judged) {
         Ok(found) => Ok(Settings { document: found.map(|f| f.document), broken: None }),

@@ -10,7 +10,7 @@
 //! A node with an owner keeps it, whatever its documents say later. A document that then cannot be read does not shut the owner
 //! out: the API runs on its defaults, with proofs demanded, and says so.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -92,6 +92,8 @@ pub(super) struct State {
     /// Only where the node has no owner and asks for a code.
     pub(super) session: Option<Session>,
     pub(super) door: Door,
+    /// The addresses that the console shows.
+    shown: Vec<IpAddr>,
     generation: u64,
 }
 
@@ -408,7 +410,8 @@ impl Owner {
     }
 
     /// Shows on the console what a person needs to claim the node.
-    pub(super) fn show(&self, state: &State) {
+    pub(super) fn show(&self, state: &mut State) {
+        state.shown = muster_sys::net::addresses(&self.disk().places().at("/proc"));
         let session = state.session.as_ref();
         banner::show(
             self.disk(),
@@ -418,8 +421,18 @@ impl Owner {
                 spent: session.map_or(&[], Session::spent),
                 fingerprint: state.serving.fingerprint(),
                 port: state.settings.listen().port(),
+                addresses: &state.shown,
             },
         );
+    }
+
+    /// Shows it again where the machine has got other addresses: at a boot it has none yet.
+    pub fn refresh_banner(&self) {
+        let mut state = self.lock();
+        let waits = state.trust.is_none() && self.machine_of(&state) == Machine::UNCLAIMED;
+        if waits && muster_sys::net::addresses(&self.disk().places().at("/proc")) != state.shown {
+            self.show(&mut state);
+        }
     }
 }
 
@@ -432,6 +445,7 @@ impl State {
             settings,
             session: None,
             door: Door::default(),
+            shown: Vec::new(),
             generation: 1,
         }
     }

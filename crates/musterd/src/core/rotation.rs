@@ -181,7 +181,7 @@ impl Owner {
         // Open exchanges are bound to the old certificate.
         state.door = muster_pairing::door::Door::default();
         if state.trust.is_none() {
-            self.show(&state);
+            self.show(&mut state);
         }
         drop(state);
         self.announce();
@@ -202,7 +202,7 @@ impl Owner {
         }
         state.session = Some(enrolment::Session::mint(self.disk())?);
         state.door = muster_pairing::door::Door::default();
-        self.show(&state);
+        self.show(&mut state);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ const EDGE_USER: &str = "muster-edge";
 /// The edge's unit.
 const EDGE_UNIT: &str = "musterd-edge.service";
 /// Between two looks at how the node stands.
-const STATUS_EVERY: Duration = Duration::from_secs(15);
+const STATUS_EVERY: Duration = Duration::from_secs(5);
 /// What the core has open at most: calls, their files, what they run.
 const FILES: u64 = 4096;
 
@@ -152,6 +152,7 @@ fn wait(signals: &EndingSignals, owner: &Owner) {
             service::tell(&format!("STATUS={now}"));
             told = now;
         }
+        owner.refresh_banner();
         if signals.wait(STATUS_EVERY).is_some() {
             return;
         }

@@ -243,3 +243,25 @@ fn a_document_is_applied_until_the_node_is_built() {
     node.write("/var/lib/muster/bootstrapped", "");
     assert_eq!(owner.apply_document(COMPLETE).expect_err("built").reason, "bootstrapped");
 }
+
+#[test]
+fn the_console_shows_the_address_once_there_is_one_and_not_over_and_over() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document("api: {enabled: true, listen: '[::]:7000'}\n");
+    let owner = node.open();
+    let notices = || node.read("/dev/console").matches("pairing code").count();
+    owner.refresh_banner();
+    assert!(node.read("/dev/console").contains("muster node claim ADDRESS:7000") && notices() == 1);
+    node.write("/proc/net/if_inet6", "fd000000000000000000000000000005 02 40 00 80     eth0\n");
+    owner.refresh_banner();
+    assert!(node.read("/dev/console").contains("muster node claim [fd00::5]:7000"));
+    assert!(node.read("/run/issue.d/muster.issue").contains("muster node claim [\\6]:7000"));
+    node.write("/proc/net/fib_trie", "  |-- 10.0.0.5\n     /32 host LOCAL\n");
+    owner.refresh_banner();
+    owner.refresh_banner();
+    assert!(node.read("/dev/console").contains("muster node claim 10.0.0.5:7000") && notices() == 3);
+    claim(&node, &owner, &operators);
+    fs::remove_file(node.at("/proc/net/fib_trie")).expect("removed");
+    owner.refresh_banner();
+    assert_eq!((notices(), node.has("/run/issue.d/muster.issue")), (3, false), "an owned node shows none");
+}
