@@ -144,10 +144,7 @@ fn bodies(operation: Operation, all: &mut Schemas) -> Bodies {
         }
         O::CrlUpload => {
             let pem = json!({ "type": "string", "description": "A revocation list, PEM." });
-            Bodies {
-                request: Some(("application/x-pem-file", pem)),
-                ..answers(schema::<ownership::ListAnswer>(all))
-            }
+            Bodies { request: Some(("text/plain", pem)), ..answers(schema::<ownership::ListAnswer>(all)) }
         }
         O::SshKeyAdd => {
             let request = json_body::<access::SshKeyRequest>(all);
@@ -163,9 +160,10 @@ fn bodies(operation: Operation, all: &mut Schemas) -> Bodies {
 
 /// A name of a query: its schema, its meaning, and whether a call must have it.
 fn query(operation: Operation, name: &str) -> (Value, &'static str, bool) {
-    let text = json!({ "type": "string" });
+    // What the edge takes as a value: visible characters of ASCII are a part of it that every client can send.
+    let text = json!({ "type": "string", "pattern": "^[!-~]+$", "maxLength": 253 });
     let flag = json!({ "type": "string", "enum": ["true", "false"] });
-    let duration = json!({ "type": "string", "pattern": "^([0-9]+[smhd])+$" });
+    let duration = json!({ "type": "string", "pattern": "^[1-9][0-9]{0,5}[smhd]$" });
     let number = |most: u64| json!({ "type": "integer", "minimum": 0, "maximum": most });
     match name {
         "unit" => (text, "A unit of the node's list, or `kernel`; all of the list when absent.", false),
@@ -174,7 +172,7 @@ fn query(operation: Operation, name: &str) -> (Value, &'static str, bool) {
         "follow" => (flag, "Goes on with what comes.", false),
         "after" => (number(u64::MAX), "After this number.", false),
         "undo" => (flag, "The other way.", false),
-        "server" => (json!({ "type": "string", "maxLength": 253 }), "What to write as the server.", false),
+        "server" => (text, "What to write as the server.", false),
         "role" => (json!({ "type": "string", "enum": ["worker", "controlplane"] }), "For which role.", false),
         "expiry" => (duration, "Good for so long.", false),
         "fingerprint" => (text, "`SHA256:…` of the key.", operation == Operation::SshKeyRemove),
@@ -189,7 +187,7 @@ fn operation(route: &Route, all: &mut Schemas) -> Value {
     if let Some((_, rest)) = route.path.split_once('{')
         && let Some((name, _)) = rest.split_once('}')
     {
-        let schema = json!({ "type": "string", "pattern": "^[A-Za-z0-9._~@:-]+$" });
+        let schema = json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": 253 });
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
     }
     for name in route.query {

@@ -111,10 +111,13 @@ async fn respond(
     };
     let proof = proof(request.headers())?;
     let permit = permit(&conn.edge.calls, 1)?;
-    let body = body(conn, request, sent.take(), route.body.max(2)).await?;
-    if route.body == 0 && !matches!(body.as_ref(), b"" | b"{}") {
-        return Err(Fault::bad("body", "this call takes no body, or `{}`"));
-    }
+    let body = if route.body == 0 {
+        let none = || Fault::bad("body", "this call takes no body, or `{}`");
+        let body = body(conn, request, sent.take(), SMALL).await?;
+        if matches!(body.as_ref(), b"" | b"{}") { body } else { return Err(none()) }
+    } else {
+        body(conn, request, sent.take(), route.body).await?
+    };
     let deadline = Duration::from_secs(ask.operation().row().deadline.into());
     let hello = Hello::Call(Call { handle: handle.handle, ask, request: line, proof });
     let answer = call(&conn.edge.link, &hello, &body, deadline).await?;

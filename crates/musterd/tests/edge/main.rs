@@ -18,6 +18,7 @@ mod lives;
 mod process;
 mod real;
 mod requests;
+mod schema;
 mod streams;
 #[path = "../core/support.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests of the core use the rest")]

@@ -17,15 +17,15 @@ use crate::process::Edge;
 use crate::support::{Node, Operators, document, now};
 
 /// A document of an owned node that listens at loopback.
-fn owned(by: &Operators) -> String {
+pub(crate) fn owned(by: &Operators) -> String {
     document(by, &format!("    listen: {}\n", free()))
 }
 
-fn free() -> SocketAddr {
+pub(crate) fn free() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("a port")
 }
 
-fn files(node: &Node, by: &Operators, name: &str, role: Role) -> Files {
+pub(crate) fn files(node: &Node, by: &Operators, name: &str, role: Role) -> Files {
     let issued = by.authority.issue(name, role, muster_tls::Lifetime::CLIENT, now(), serial());
     keep(node.root(), name, &issued.expect("a client"))
 }
