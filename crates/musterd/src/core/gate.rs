@@ -34,6 +34,10 @@ pub fn pass(disk: &Disk) -> Result<Gate, String> {
         Membership::Building => return Err("another bootstrap runs".to_owned()),
         Membership::None => {}
     }
+    if record::is_pending(disk) {
+        // By the document that lies there now it might become what its owner did not ask for.
+        return Ok(Gate::Waits("a claim is not complete; restarting musterd-core completes it".to_owned()));
+    }
     let owner = record::authority(disk)?;
     let Some(found) = documents::find(disk, Judged::Read)? else { return Ok(Gate::Nothing) };
     let document = found.document;

@@ -403,6 +403,9 @@ impl Owner {
     /// One line.
     pub(super) fn settle(&self, machine: Machine) -> Result<(), String> {
         match (machine.hold(), machine.membership()) {
+            (Hold::Released, Membership::None) if record::is_pending(self.disk()) => {
+                Err("what came with the claim is not in its place yet, so nothing is built".to_owned())
+            }
             (Hold::Released, Membership::None) => hold::release(self.disk().places()),
             (Hold::Claim | Hold::Document, Membership::None) => hold::park(self.disk().places()),
             _ => Ok(()),

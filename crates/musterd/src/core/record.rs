@@ -160,6 +160,11 @@ pub(super) fn recover(disk: &Disk, authority: Option<&OperatorCa>) -> Result<(),
     }
 }
 
+/// Whether a change is not complete: the document that came with it may not be in its place, and nothing is to be built by another.
+pub(super) fn is_pending(disk: &Disk) -> bool {
+    disk.api.has(PENDING).unwrap_or(true)
+}
+
 fn finish(disk: &Disk, pending: &Pending) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(document) = &pending.document

@@ -49,9 +49,7 @@ impl Owner {
     /// 400 `bad-document`, 409 of the node's state, 500.
     pub fn apply_document(&self, text: &str) -> Result<Applied, Fault> {
         let mut state = self.lock();
-        if state.trust.is_none() {
-            return Err(unclaimed());
-        }
+        let trust = state.trust.clone().ok_or_else(unclaimed)?;
         let document = documents::parse(text, "document", Judged::Now(self.now()))
             .map_err(|e| Fault::bad("bad-document", e))?
             .ok_or_else(|| Fault::bad("bad-document", "document: there is none in this text"))?;
@@ -62,15 +60,18 @@ impl Owner {
                 let f = muster_core::operation::Forbidden::Bootstrapped;
                 return Err(Fault::state(f.reason(), "the node is built, or being built").fix(f.fix()));
             }
+            // Else the next start would put the claim's document over this one.
+            record::recover(self.disk(), Some(&trust.authority)).map_err(failed)?;
+            if record::is_pending(self.disk()) {
+                return Err(failed("what came with the claim cannot be put in its place".to_owned()));
+            }
             record::place_document(self.disk(), text).map_err(failed)?;
         }
         let (role, api) =
             (document.role.map(muster_document::Role::as_str), document.mode() != Mode::Disabled);
         state.settings.document = Some(document);
         state.settings.broken = None;
-        if let Some(trust) = &state.trust {
-            state.settings.warn_of_another(&trust.authority);
-        }
+        state.settings.warn_of_another(&trust.authority);
         let machine = self.machine_of(&state);
         let released = machine.hold() == muster_core::machine::Hold::Released;
         // systemd may be slow, and nobody is to wait for it to be judged.

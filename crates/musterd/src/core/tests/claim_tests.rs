@@ -315,3 +315,104 @@ fn n11_what_is_no_step_of_the_pairing_is_told_apart_and_costs_nothing() {
     }
     assert_eq!(tries(&node), 5);
 }
+
+#[test]
+fn m16_many_at_a_time_get_no_more_guesses_than_one() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(MAINTENANCE);
+    let owner = node.open();
+    let code = wrong(&node.code());
+    let begun = std::time::Instant::now();
+    let judged: usize = std::thread::scope(|scope| {
+        let guess = |n: usize| {
+            let (owner, code, operators) = (&owner, &code, &operators);
+            scope.spawn(move || {
+                let run = |m: usize| {
+                    claim_with(owner, code, body(operators, None), &format!("10.{n}.{m}.1")).status
+                };
+                (0..25).map(run).filter(|s| *s == 401).count()
+            })
+        };
+        let threads: Vec<_> = (0..8).map(guess).collect();
+        threads.into_iter().map(|t| t.join().expect("it ran")).sum()
+    });
+    // Guesses are at 0, 1, 3 and 7 s at the earliest, whoever makes them.
+    let most = match begun.elapsed().as_secs() {
+        0 => 1,
+        1..3 => 2,
+        3..7 => 3,
+        _ => 4,
+    };
+    assert!((1..=most).contains(&judged), "{judged} of 200 in {:?}", begun.elapsed());
+    assert_eq!(tries(&node), 5 - judged as u64);
+}
+
+#[test]
+fn s18_a_disk_that_fails_at_any_step_makes_no_half_an_owner() {
+    // A folder of the name that a file is written under first: the write fails, and only this one.
+    let broken = |node: &Node, file: &str| {
+        let (folder, name) = file.rsplit_once('/').expect("a path");
+        fs::create_dir_all(node.at(folder).join(format!(".{name}.tmp")).join("x")).expect("made");
+    };
+    let mended = |node: &Node, file: &str| {
+        let (folder, name) = file.rsplit_once('/').expect("a path");
+        fs::remove_dir_all(node.at(folder).join(format!(".{name}.tmp"))).expect("removed");
+    };
+    let operators = operators("ops");
+    for (file, claimed) in [
+        ("/var/lib/muster/api/pending.json", false),
+        ("/var/lib/muster/api/operator-ca.pem", false),
+        ("/var/lib/muster/api/config.before.yaml", true),
+        ("/etc/muster/config.yaml", true),
+        ("/var/lib/muster/api/claim.json", true),
+    ] {
+        let node = node();
+        node.document(MAINTENANCE);
+        let owner = node.open();
+        broken(&node, file);
+        let answer = claim_with(&owner, &node.code(), body(&operators, Some(COMPLETE)), "10.0.0.9");
+        assert!(parse(&answer.body).get("confirm").is_some(), "{file}: whatever it came to is confirmed");
+        if claimed {
+            assert_eq!((answer.status, answer.claimed), (200, true), "{file}");
+            assert_ne!(parse(&answer.body)["warnings"], serde_json::json!([]), "{file}");
+            assert!(!node.released(), "{file}: by another document than the claim's nothing is built");
+            let places = Places::below(node.root());
+            let built = crate::bootstrap::build(&places, &muster_cluster::None, UtcTime::from_unix(NOW));
+            assert!(built.is_err(), "{file}: {built:?}");
+            let refused = owner.apply_document("role: init\nnode: {name: other}\napi: {enabled: true}\n");
+            assert_eq!(refused.expect_err("a claim is not complete").reason, "disk", "{file}");
+        } else {
+            assert_eq!((answer.status, reason(&answer).as_str(), tries(&node)), (500, "disk", 5), "{file}");
+            assert!(owner.authority().is_none() && !node.released(), "{file}");
+            assert_eq!(node.read("/etc/muster/config.yaml"), MAINTENANCE, "{file}");
+        }
+        mended(&node, file);
+        let again = node.open();
+        assert_eq!(again.authority().is_some(), claimed, "{file}");
+        if claimed {
+            // What was left to do is done by the next start.
+            assert_eq!(node.read("/etc/muster/config.yaml"), COMPLETE, "{file}");
+            assert_eq!(again.ownership().method.as_deref(), Some("pairing-code"), "{file}");
+            assert!(node.released() && !node.has("/var/lib/muster/api/pending.json"), "{file}");
+        } else {
+            assert_eq!(
+                claim_with(&again, &node.code(), body(&operators, Some(COMPLETE)), "10.0.0.9").status,
+                200
+            );
+        }
+    }
+}
+
+#[test]
+fn m16_a_count_that_cannot_be_written_compares_nothing() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(MAINTENANCE);
+    let owner = node.open();
+    let file = node.at("/run/muster/.enrolment.json.tmp");
+    fs::create_dir_all(file.join("x")).expect("made");
+    let answer = claim(&node, &owner, &operators);
+    assert_eq!((answer.status, reason(&answer).as_str(), answer.claimed), (500, "disk", false));
+    assert!(parse(&answer.body).get("confirm").is_none() && owner.authority().is_none());
+    fs::remove_dir_all(file).expect("removed");
+    assert_eq!(claim(&node, &owner, &operators).status, 200);
+}
