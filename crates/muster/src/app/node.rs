@@ -3,14 +3,14 @@
 use super::maybe_inventory;
 use crate::args::InventoryFile;
 use crate::args::node::calls::{Ends, JoinToken, Kubeconfig, Logs, On, SshKey, Upgrade};
-use crate::args::node::{Caller as CallerArgs, Claim, Node, Pace, Pin, Select};
+use crate::args::node::{Caller as CallerArgs, Claim, List, Node, Pace, Pin, Select};
 use crate::codes::Own;
 use crate::commands::node::action::Action;
 use crate::commands::node::claim::Proof;
 use crate::commands::node::confirm::Meant;
 use crate::commands::node::secrets::Secret;
 use crate::commands::node::{
-    access, action, apply, claim, known, logs, pin, secrets, services, status, upgrade,
+    access, action, apply, claim, known, logs, pin, secrets, services, status, upgrade, watch,
 };
 use crate::fault::{Fault, Faults, Outcome};
 use crate::inventory::Inventory;
@@ -32,10 +32,7 @@ pub(super) fn dispatch(command: Node, world: &World, printer: &mut Printer) -> O
     match command {
         Node::Claim(a) => claim(&a, world, printer),
         Node::Pin(a) => pin(&a, world, printer),
-        Node::List(a) => {
-            let around = Around::look(&a.caller, world)?;
-            known::list(around.inventory.as_ref(), &around.store, &a.select.selection()?, printer)
-        }
+        Node::List(a) => list(*a, world, printer),
         Node::Forget(a) => {
             let around = Around::look(&a.caller, world)?;
             known::forget(&around.choose(&a.select)?, &around.store, printer)
@@ -151,6 +148,17 @@ pub(super) fn session(on: &On, world: &World) -> Result<Session, Faults> {
     }
     let identity = around.identity(&on.caller)?;
     Ok(Session { chosen, identity, store: around.store, pace })
+}
+
+fn list(a: List, world: &World, printer: &mut Printer) -> Outcome {
+    let around = Around::look(&a.caller, world)?;
+    if !a.watch {
+        return known::list(around.inventory.as_ref(), &around.store, &a.select.selection()?, printer);
+    }
+    let every = span("--every", &a.every).map(Duration::from_secs)?;
+    let all = a.select.all || (a.select.names.is_empty() && a.select.selector.is_none());
+    let on = On { select: Select { all, ..a.select }, caller: a.caller, pace: a.pace };
+    watch::run(&session(&on, world)?, every, printer)
 }
 
 fn pace(a: &Pace) -> Result<session::Pace, Fault> {

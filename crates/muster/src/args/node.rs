@@ -16,8 +16,8 @@ pub enum Node {
     Claim(Box<Claim>),
     /// Pin the certificate of a node that has an owner already.
     Pin(Box<Pin>),
-    /// List the nodes that are known, and what is pinned of them.
-    List(List),
+    /// List the nodes that are known, and what is pinned of them; or watch them.
+    List(Box<List>),
     /// Show role, images, health and ownership.
     Status(calls::On),
     /// Give a node that is not built yet the document of what it shall be.
@@ -184,9 +184,18 @@ pub struct List {
     /// Which; all of them when nothing is said.
     #[command(flatten)]
     pub select: Select,
+    /// Ask the nodes, and go on showing what they are until Ctrl-C.
+    #[arg(short, long)]
+    pub watch: bool,
+    /// How often they are asked.
+    #[arg(long, value_name = "DURATION", default_value = "5s", requires = "watch")]
+    pub every: String,
     /// Who would call.
     #[command(flatten)]
     pub caller: Caller,
+    /// How.
+    #[command(flatten)]
+    pub pace: Pace,
 }
 
 /// Forget nodes.

@@ -12,3 +12,4 @@ pub mod secrets;
 pub mod services;
 pub mod status;
 pub mod upgrade;
+pub mod watch;

@@ -280,3 +280,23 @@ fn the_name_is_typed_or_nothing_is_ended() {
     }
     assert_eq!((reboots(&one), reboots(&two)), (2, 1));
 }
+
+#[test]
+fn nodes_are_watched_until_nobody_reads() {
+    use std::io::{BufRead, BufReader};
+    let nodes = Nodes::new();
+    let server = nodes.node("edge-1", table(&[("GET /v1/node", 200, STATE)]));
+    let mut command = nodes.p.command(crate::run::MUSTER);
+    let command = command.args(["node", "list", "--watch", "--every", "1s"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        seen.push(lines.next().unwrap().unwrap());
+    }
+    drop(lines);
+    assert!(seen[0].starts_with("NODE ") && seen[2].starts_with("NODE "), "{seen:?}");
+    assert!(seen[1].contains("well") && !seen.concat().contains('\u{1b}'), "{seen:?}");
+    assert!(child.wait().unwrap().success());
+    assert!(targets(&server).len() >= 2);
+}
