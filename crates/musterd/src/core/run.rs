@@ -60,10 +60,16 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     let sockets = service::sockets().map_err(line)?;
     // Before any thread: they all keep these signals waiting for this one.
     let signals = EndingSignals::catch().map_err(line)?;
+    // Before the folder is left that it may be named from.
+    let root = options
+        .state_root
+        .as_ref()
+        .map(|root| root.canonicalize().map_err(|e| format!("--state-root {}: {e}", root.display())));
+    let root = root.transpose()?;
     system::neutral_place().map_err(line)?;
     system::open_files(FILES);
-    let places = match &options.state_root {
-        Some(root) => Places::below(root.clone()),
+    let places = match root {
+        Some(root) => Places::below(root),
         None => Places::system(),
     };
     if let Err(e) = ops::reset::settle(&places) {

@@ -12,6 +12,7 @@
 mod auditing;
 mod calls;
 mod claiming;
+mod contract;
 mod edge_uid;
 mod floods;
 mod openssl;

@@ -12,8 +12,19 @@ pub fn client_without_role(operators: &Operators) -> Result<Proof, String> {
     client_of(operators, "/CN=nobody/O=acme")
 }
 
-/// A client of these operators with this subject, made by openssl(1).
+/// A certificate and its key, PEM.
+pub struct Files {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// A client of these operators with this subject.
 pub fn client_of(operators: &Operators, subject: &str) -> Result<Proof, String> {
+    files_of(operators, subject).map(|files| handshake(&files.certificate, &files.key))
+}
+
+/// The same, as files, made by openssl(1).
+pub fn files_of(operators: &Operators, subject: &str) -> Result<Files, String> {
     muster_needs::tool("/usr/bin/openssl", "openssl")?;
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
@@ -45,5 +56,5 @@ pub fn client_of(operators: &Operators, subject: &str) -> Result<Proof, String> 
         "-out",
         &crt,
     ]);
-    Ok(handshake(&fs::read_to_string(crt).unwrap(), &fs::read_to_string(key).unwrap()))
+    Ok(Files { certificate: fs::read_to_string(crt).unwrap(), key: fs::read_to_string(key).unwrap() })
 }
