@@ -5,6 +5,7 @@ mod claim_tests;
 mod control_tests;
 mod crash_tests;
 mod modes_tests;
+mod ops_tests;
 mod revocation_tests;
 mod rotation_tests;
 
