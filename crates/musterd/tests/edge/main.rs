@@ -11,6 +11,7 @@
 
 mod client;
 mod confined;
+mod contract;
 mod core;
 mod handshake;
 mod limits;
