@@ -63,6 +63,58 @@ fn m19_every_answer_carries_a_head_that_the_chain_has_and_goes_on_having() {
 }
 
 #[test]
+fn m19_killed_at_any_moment_the_record_has_every_head_that_it_gave() {
+    let operators = Operators::new(1);
+    let proofs: Vec<_> = (0..3).map(|n| operators.proof(&format!("c{n}"), Role::Admin, 30 + n)).collect();
+    let mut node = Node::owned(&operators);
+    let (mut heads, mut torn) = (Vec::new(), 0);
+    for round in 0..16_u64 {
+        let mut edge = node.link();
+        let handles: Vec<_> = proofs.iter().map(|p| edge.open(p)).collect();
+        let end = Instant::now() + Duration::from_millis(20 + 37 * round % 400);
+        let pid = node.pid().to_string();
+        let edge = &edge;
+        let found: Vec<Head> = std::thread::scope(|scope| {
+            let callers: Vec<_> = handles
+                .iter()
+                .map(|handle| {
+                    scope.spawn(move || {
+                        let body = b"{\"document\":\"nonsense: [\"}";
+                        let mut found = Vec::new();
+                        // Until the core is gone.
+                        while let Ok(mut stream) = std::os::unix::net::UnixStream::connect(edge.node.socket())
+                        {
+                            let (ask, request) = (Ask::ConfigApply, "POST /v1/config".to_owned());
+                            let call = Call { handle: handle.clone(), ask, request, proof: None };
+                            let mut bytes = message(&Hello::Call(call)).unwrap();
+                            musterd::wire::write_body(&mut bytes, body).unwrap();
+                            if stream.write_all(&bytes).is_err() {
+                                break;
+                            }
+                            match read_message::<Reply>(&mut stream) {
+                                Ok(Some(reply)) => found.push(head(&reply)),
+                                _ => break,
+                            }
+                        }
+                        found
+                    })
+                })
+                .collect();
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            assert!(Command::new("/usr/bin/kill").args(["-KILL", &pid]).status().unwrap().success());
+            callers.into_iter().flat_map(|c| c.join().unwrap()).collect()
+        });
+        heads.extend(found);
+        node.kill();
+        torn += usize::from(!node.chain().ends_with('\n'));
+        node.go();
+        verify(node.chain().as_bytes(), None, &heads).unwrap_or_else(|e| panic!("round {round}: {e}"));
+    }
+    assert!(heads.len() > 50, "{}", heads.len());
+    println!("{} heads, {torn} torn tails", heads.len());
+}
+
+#[test]
 fn m19_an_intent_is_on_the_disk_before_the_act_and_an_outcome_after_it() {
     let operators = Operators::new(1);
     let node = Node::owned(&operators);
