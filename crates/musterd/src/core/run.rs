@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_sys::command::Command;
-use muster_sys::service;
+use muster_sys::service::{self, Peer};
 use muster_sys::signals::EndingSignals;
 use muster_sys::{SysError, system};
 
@@ -24,6 +24,8 @@ use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 const NOT_WANTED: u8 = 78;
 /// The edge's user.
 const EDGE_USER: &str = "muster-edge";
+/// Our own unit.
+const CORE_UNIT: &str = "musterd-core.service";
 /// The edge's unit.
 const EDGE_UNIT: &str = "musterd-edge.service";
 /// Between two looks at how the node stands.
@@ -167,7 +169,9 @@ fn wait(signals: &EndingSignals, owner: &Owner) {
 
 /// Who may connect. The unit is asked for where a service manager made the sockets, because then it made the edge too.
 fn gate(options: &Options, places: &Places, managed: bool) -> Result<Gate, String> {
-    let unit = managed.then(|| EDGE_UNIT.to_owned());
+    // The v2 hierarchy may be another manager's, as in a container that has the old one: then it names neither of us.
+    let here = Peer { uid: 0, pid: system::pid() }.unit();
+    let unit = (managed && here.as_deref() == Some(CORE_UNIT)).then(|| EDGE_UNIT.to_owned());
     if let Some(uid) = options.edge_uid {
         return Ok(Gate { uid, unit });
     }
