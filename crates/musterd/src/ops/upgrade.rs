@@ -79,39 +79,35 @@ fn begin(
     slot.pull(&image, backend, longest)
 }
 
-/// The policy that the container tools will ask: a file of root's own, where there is one, comes before the machine's.
-const POLICIES: [&str; 2] = ["/root/.config/containers/policy.json", "/etc/containers/policy.json"];
+/// The policy of the machine. One of root's own, below its home, would come before it: [`bootc`] runs its tools without one.
+const POLICY: &str = "/etc/containers/policy.json";
 
 fn permit(places: &Places, image: &Reference) -> Result<(), Fault> {
     let forbidden = |reason: &str, error: String| Fault::new(Kind::Forbidden, reason, error);
     let how = "Name the registry or repository with a `sigstoreSigned` or `signedBy` requirement there: \
                containers-policy.json(5).";
-    let mut read = None;
-    for path in POLICIES {
-        match bounded(places, path) {
-            Ok(text) => {
-                read = Some((path, text));
-                break;
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Fault::failed("policy", format!("{path} cannot be read: {e}"))),
+    let text = match bounded(places, POLICY) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(
+                forbidden("policy-missing", format!("the node has no signing policy, {POLICY}")).fix(how)
+            );
         }
-    }
-    let (path, text) = read.ok_or_else(|| {
-        forbidden("policy-missing", "the node has no signing policy, /etc/containers/policy.json".to_owned())
-            .fix(how)
-    })?;
+        Err(e) => return Err(Fault::failed("policy", format!("{POLICY} cannot be read: {e}"))),
+    };
     let policy = Policy::parse(&text).map_err(|e| {
-        forbidden("policy-broken", format!("{path} is {e}; the container tools would not take it either"))
+        forbidden("policy-broken", format!("{POLICY} is {e}; the container tools would not take it either"))
             .fix(how)
     })?;
     match policy.judge(image) {
         Verdict::Signed => Ok(()),
         Verdict::Unsigned => {
-            Err(forbidden("unsigned", format!("{path} would let {} in without a signature", image.name()))
+            Err(forbidden("unsigned", format!("{POLICY} would let {} in without a signature", image.name()))
                 .fix(how))
         }
-        Verdict::Rejected => Err(forbidden("rejected", format!("{path} rejects {}", image.name())).fix(how)),
+        Verdict::Rejected => {
+            Err(forbidden("rejected", format!("{POLICY} rejects {}", image.name())).fix(how))
+        }
     }
 }
 

@@ -41,6 +41,8 @@ impl Bootc {
             .args(["--quiet", "--collect", "--pipe", "--wait", "--service-type=exec"])
             .args(unit.map(|u| format!("--unit={u}")))
             .arg(format!("--property=RuntimeMaxSec={}", longest.as_secs()))
+            // With a home, a policy of root's own would come before the machine's, which is the one that was asked.
+            .arg("--setenv=HOME=/nonexistent")
             .arg("--")
             .arg(self.places.at(PROGRAM));
         // The unit's own end comes first, so that what it left is its own and not ours.

@@ -54,7 +54,8 @@ fn a_pull_streams_its_lines_and_ends_with_what_is_staged() {
     let bootc: Vec<_> = calls.iter().filter(|c| c.starts_with("bootc")).collect();
     assert_eq!(bootc, ["bootc [switch] [registry.example.com/os/node:2]", "bootc [status] [--format=json]"]);
     let run = calls.iter().find(|c| c.contains("[switch]") && c.starts_with("systemd-run")).unwrap();
-    assert!(run.contains("[--unit=muster-upgrade-stage] [--property=RuntimeMaxSec=1800] [--]"), "{run}");
+    assert!(run.contains("[--unit=muster-upgrade-stage] [--property=RuntimeMaxSec=1800]"), "{run}");
+    assert!(run.contains("[--setenv=HOME=/nonexistent] [--]"), "no policy but the machine's: {run}");
     assert!(!calls.iter().any(|c| c.contains("--apply")), "nothing boots an image but what is asked to");
 }
 
@@ -129,15 +130,6 @@ fn refusals_come_before_the_first_byte_and_run_nothing() {
     let bare = Fake::new();
     let fault = start(&bare, &slot, IMAGE).unwrap_err();
     assert_eq!((fault.kind, fault.reason.as_str()), (Kind::State, "no-image"));
-}
-
-#[test]
-fn roots_own_policy_comes_first_as_it_does_for_the_container_tools() {
-    let fake = node(WAITS);
-    fake.file("/root/.config/containers/policy.json", r#"{"default":[{"type":"insecureAcceptAnything"}]}"#);
-    let fault = start(&fake, &Slot::default(), IMAGE).unwrap_err();
-    assert_eq!(fault.reason, "unsigned");
-    assert!(fault.error.contains("/root/.config"), "{}", fault.error);
 }
 
 #[test]
