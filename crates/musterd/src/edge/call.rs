@@ -78,7 +78,7 @@ async fn ask(
 /// The core cannot be reached; nothing was done.
 pub(crate) fn away() -> Fault {
     let mut fault = Fault::new(Kind::Busy, "core-away", "the node's core does not answer; nothing was done")
-        .fix("Try again; if it goes on: `systemctl status muster-core.service` on the node.");
+        .fix("Try again; if it goes on: `systemctl status musterd-core.service` on the node.");
     fault.retry_after = Some(2);
     fault
 }

@@ -30,6 +30,7 @@ impl Inside {
 /// Takes clients in for ever, with what is served at the time.
 pub(crate) async fn keep(edge: &Arc<Edge>, mut serving: watch::Receiver<Option<Arc<Serving>>>) {
     let mut listener: Option<(SocketAddr, TcpListener)> = None;
+    let mut told = None;
     loop {
         let now = serving.borrow_and_update().clone();
         let Some(now) = now else {
@@ -56,7 +57,14 @@ pub(crate) async fn keep(edge: &Arc<Edge>, mut serving: watch::Receiver<Option<A
                     );
                     listener = Some((now.listen, bound));
                 }
-                Err(e) => log(3, &format!("cannot listen at {}: {e}", now.listen)),
+                Err(e) => {
+                    let why = format!("cannot listen at {}: {e}", now.listen);
+                    // Once, not at each try.
+                    if told.as_ref() != Some(&why) {
+                        log(3, &why);
+                        told = Some(why);
+                    }
+                }
             }
         }
         let Some((_, bound)) = &listener else {

@@ -157,3 +157,49 @@ fn s18_a_claim_by_the_code_goes_through_and_the_door_is_another_one_at_once() {
     let after = connect(at, Some(&alice), "h2");
     assert_eq!(after.conn.peer_certificates().expect("a server")[0].to_vec(), certificate);
 }
+
+/// As `docs/nodes.md` says it, with the paths of a test.
+#[test]
+fn curl_with_the_nodes_own_certificate_pinned_is_a_client_too() {
+    require!(tools());
+    let operators = Operators::new(1);
+    let (node, other) =
+        (Node::with_document(&owned(&operators)).start(), Node::with_document(&owned(&operators)).start());
+    let (edge, another) = (Edge::at(&node.socket()), Edge::at(&other.socket()));
+    let (certificate, key) = files(&node, &operators, "alice", Role::Admin);
+    let get = |at: SocketAddr, file: &std::path::Path| {
+        let script = format!(
+            "openssl s_client -connect {at} </dev/null 2>/dev/null | openssl x509 -out {0}\n\
+             openssl x509 -in {0} -outform DER | openssl dgst -sha256 -binary | base64 | tr -d =",
+            file.display()
+        );
+        let out = std::process::Command::new("bash").args(["-c", &script]).output().expect("bash");
+        String::from_utf8(out.stdout).expect("base64").trim().to_owned()
+    };
+    let (pinned, wrong) = (node.root().join("edge-1.pem"), node.root().join("other.pem"));
+    let shown = get(edge.address(), &pinned);
+    get(another.address(), &wrong);
+    let stream = connect(edge.address(), Some(&(certificate.clone(), key.clone())), "h2");
+    let der = stream.conn.peer_certificates().expect("a server")[0].to_vec();
+    assert_eq!(format!("SHA256:{shown}"), muster_tls::Fingerprint::of(&der).to_string());
+    // The node's own name, where it has none.
+    let name = "muster-node:7443";
+    let call = |pin: &std::path::Path| {
+        std::process::Command::new("curl")
+            .args(["--silent", "--cacert"])
+            .arg(pin)
+            .args(["--connect-to", &format!("{name}:{}", edge.address())])
+            .arg("--cert")
+            .arg(&certificate)
+            .arg("--key")
+            .arg(&key)
+            .arg(format!("https://{name}/v1/node"))
+            .output()
+            .expect("curl")
+    };
+    let out = call(&pinned);
+    let node: serde_json::Value = serde_json::from_slice(&out.stdout).expect("a node");
+    assert_eq!(node["management"]["claimedBy"], "configuration", "{node}");
+    // 60: the certificate is not the one that was pinned (curl(1)).
+    assert_eq!(call(&wrong).status.code(), Some(60));
+}
