@@ -43,7 +43,7 @@ pub struct Revocations {
 impl Revocations {
     /// Reads the file's text; every serial number is hex as it is written here.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let read: Self = serde_json::from_str(text).map_err(|e| printer::clean(&e.to_string()))?;
+        let read: Self = serde_json::from_str(text).map_err(|e| shown(&e))?;
         let plain = |s: &str| {
             (2..=40).contains(&s.len())
                 && s.len().is_multiple_of(2)
@@ -67,6 +67,17 @@ impl Revocations {
             |(serial, at): (&String, &u64)| Revoked { serial: serial.clone(), at: UtcTime::from_unix(*at) };
         self.revoked.iter().map(one).collect()
     }
+}
+
+/// serde's words, which quote a member that it does not know: as long as it is, and raw.
+fn shown(error: &serde_json::Error) -> String {
+    const MOST: usize = 120;
+    let text = error.to_string();
+    let mut short: String = text.chars().take(MOST).collect();
+    if short.len() < text.len() {
+        short = format!("{short}… at line {} column {}", error.line(), error.column());
+    }
+    printer::clean(&short)
 }
 
 /// A fault of a certificate in a file.
