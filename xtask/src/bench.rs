@@ -4,6 +4,7 @@
 //! quotes medians and ratios. Nothing here is a test: no number makes anything fail.
 
 mod fleet;
+mod node;
 mod report;
 mod shim;
 mod sshsig;
@@ -20,7 +21,8 @@ use report::Section;
 type Part = fn() -> Result<Section>;
 
 /// The parts, in the order of the report.
-const PARTS: &[(&str, Part)] = &[("shim", shim::run), ("sshsig", sshsig::run), ("fleet", fleet::run)];
+const PARTS: &[(&str, Part)] =
+    &[("shim", shim::run), ("sshsig", sshsig::run), ("fleet", fleet::run), ("node", node::run)];
 
 /// Runs the named parts, or all, and rewrites their sections of the report.
 pub(crate) fn run(wanted: &[String]) -> Result<()> {
