@@ -20,6 +20,7 @@ const FOR_TESTS: &[Package] = &[
     ("openssl", "/usr/bin/openssl"),
     ("git", "/usr/bin/git"),
     ("python3", "/usr/bin/python3"),
+    ("python3-venv", "/usr/share/doc/python3-venv"),
     ("ansible-core", "/usr/bin/ansible-playbook"),
 ];
 
@@ -88,6 +89,24 @@ pub(crate) fn cargo_tool(name: &str, version: &str) -> Result<std::path::PathBuf
         run(crate::run::cargo()?
             .args(["install", "--locked", "--quiet", name, "--version", version, "--root"])
             .arg(&tools))?;
+    }
+    Ok(bin)
+}
+
+/// Makes sure that a tool of Python's is there, in a folder of its own under `target/tools`. Without a network it is not, and
+/// the tests that need it say so.
+pub(crate) fn python_tool(name: &str, version: &str) -> Result<std::path::PathBuf> {
+    let folder = root()?.join("target/tools").join(name);
+    let bin = folder.join("bin").join(name);
+    if !bin.is_file() {
+        println!("installing {name} {version} into target/tools");
+        let made = run(Command::new("python3").args(["-m", "venv"]).arg(&folder)).and_then(|()| {
+            let package = format!("{name}=={version}");
+            run(Command::new(folder.join("bin/pip")).args(["install", "--quiet", &package]))
+        });
+        if let Err(why) = made {
+            eprintln!("{name} cannot be installed: {why:#}");
+        }
     }
     Ok(bin)
 }

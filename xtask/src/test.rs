@@ -7,9 +7,13 @@ use anyhow::Result;
 use crate::run::{cargo, root, run as spawn};
 use crate::setup;
 
+/// What tries the node API against its description.
+const SCHEMATHESIS: &str = "4.32.5";
+
 /// Runs every test. `rest` goes to the test binaries.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::packages()?;
+    let schemathesis = setup::python_tool("schemathesis", SCHEMATHESIS)?;
     let log = root()?.join("target/skipped-tests.log");
     fs::create_dir_all(root()?.join("target"))?;
     let _ = fs::remove_file(&log);
@@ -28,7 +32,8 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
             .env("MUSTER_SHIM_BIN", &built.shim)
             .env("MUSTER_SHIM_DYNAMIC_BIN", &built.shim_dynamic)
             .env("MUSTER_BIN", &built.muster)
-            .env("MUSTERD_BIN", &built.musterd);
+            .env("MUSTERD_BIN", &built.musterd)
+            .env("MUSTER_SCHEMATHESIS", &schemathesis);
         if let Some(n) = threads {
             // Node tests wait far more than they compute.
             c.env("RUST_TEST_THREADS", n);

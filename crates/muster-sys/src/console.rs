@@ -23,8 +23,9 @@ pub fn say(root: &Path, text: &str) -> usize {
     if said > 0 { said } else { usize::from(write(&root.join("dev/console"), text)) }
 }
 
+/// Links are followed: `/dev` is root's own, and in a container the console is one.
 fn write(device: &Path, text: &str) -> bool {
-    let flags = i32::try_from((OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW).bits()).unwrap_or(0);
+    let flags = i32::try_from((OFlags::NOCTTY | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let open = OpenOptions::new().append(true).custom_flags(flags).open(device);
     open.is_ok_and(|mut d| d.write_all(text.as_bytes()).is_ok())
 }

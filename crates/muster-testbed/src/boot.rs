@@ -146,7 +146,7 @@ impl Plan {
             "--link-journal=no".to_owned(),
             // Reading the clock's state is an ordinary thing to do on a host; without CAP_SYS_TIME nothing can be set.
             "--system-call-filter=adjtimex clock_adjtime".to_owned(),
-            "--console=pipe".to_owned(),
+            "--console=read-only".to_owned(),
         ]
     }
 }

@@ -50,7 +50,12 @@ systemctl enable --quiet musterd-core.service
 impl Node {
     /// Installs `musterd` as its package would. It is enabled and not started: a boot does that, or the caller.
     pub fn install_musterd(&self) -> Result<()> {
-        self.put_file(&binaries()?.musterd, "/usr/bin/musterd", 0o755)?;
+        self.install_musterd_from(&binaries()?.musterd)
+    }
+
+    /// The same with another program than the one of the tests.
+    pub fn install_musterd_from(&self, program: &Path) -> Result<()> {
+        self.put_file(program, "/usr/bin/musterd", 0o755)?;
         for (path, bytes) in musterd_files()? {
             self.put(&path, &bytes, 0o644)?;
         }

@@ -57,6 +57,11 @@ impl Output {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
+    /// Runs a command of this machine, with standard input and a deadline.
+    pub fn of(command: &mut Command, stdin: &[u8], deadline: Duration) -> Result<Self> {
+        run(command, stdin, deadline)
+    }
+
     /// Itself if the exit code is 0, else an error that shows both outputs.
     pub fn check(self) -> Result<Self> {
         if self.ok() {

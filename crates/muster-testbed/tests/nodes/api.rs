@@ -1,12 +1,15 @@
 //! The node's daemon on real nodes, under its real units.
 
 use anyhow::Result;
-use muster_testbed::{Testbed, require_root_or_skip};
+use muster_testbed::{Node, Testbed, require_root_or_skip};
 
+mod claim;
+mod modes;
+mod operator;
 mod package;
 
 /// A node with the daemon's package, not started yet.
-fn installed(bed: &Testbed, name: &str) -> Result<muster_testbed::Node> {
+fn installed(bed: &Testbed, name: &str) -> Result<Node> {
     let node = bed.node(name)?.boot()?;
     node.install_musterd()?;
     Ok(node)

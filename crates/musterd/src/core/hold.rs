@@ -22,6 +22,9 @@ const BOOTSTRAPPED: &str = "bootstrapped";
 const RESET: &str = "reset.json";
 const NODE: &str = "node.json";
 const BOOTSTRAP_UNIT: &str = "muster-bootstrap.service";
+const EDGE_UNIT: &str = "musterd-edge.service";
+const OUR_UNITS: [&str; 4] =
+    ["musterd-core.service", EDGE_UNIT, "musterd-edge.socket", "musterd-control.socket"];
 const PARKED_TARGET: &str = "muster-parked.target";
 /// It only queues jobs.
 const SYSTEMCTL_TIME: Duration = Duration::from_secs(20);
@@ -100,7 +103,7 @@ pub fn lock(disk: &Disk) -> Result<Lock, String> {
 /// # Errors
 /// One line.
 pub fn release(places: &Places) -> Result<(), String> {
-    systemctl(places, &[places::CLAIMED_TARGET, BOOTSTRAP_UNIT])
+    systemctl(places, "start", &[places::CLAIMED_TARGET, BOOTSTRAP_UNIT])
 }
 
 /// Makes it plain that the node waits.
@@ -108,14 +111,25 @@ pub fn release(places: &Places) -> Result<(), String> {
 /// # Errors
 /// One line.
 pub fn park(places: &Places) -> Result<(), String> {
-    systemctl(places, &[PARKED_TARGET])
+    systemctl(places, "start", &[PARKED_TARGET])
 }
 
-fn systemctl(places: &Places, units: &[&str]) -> Result<(), String> {
+/// Ends the other half, where a document before this one wanted it. With `forever`, no preset, no package and no administrator in a
+/// hurry starts any of it again: that takes `systemctl unmask`.
+///
+/// # Errors
+/// One line.
+pub fn stand_down(places: &Places, forever: bool) -> Result<(), String> {
+    systemctl(places, "stop", &[EDGE_UNIT])?;
+    if forever { systemctl(places, "mask", &OUR_UNITS) } else { Ok(()) }
+}
+
+fn systemctl(places: &Places, verb: &str, units: &[&str]) -> Result<(), String> {
     let program = places.at("/usr/bin/systemctl");
-    let told = || format!("systemctl start {}", units.join(" "));
+    let told = || format!("systemctl {verb} {}", units.join(" "));
     let out = Command::new(&program)
-        .args(["start", "--no-block", "--no-ask-password", "--"])
+        // A reload would make this unit a masked one under its own feet, and its end with 78 a failure.
+        .args([verb, "--no-block", "--no-reload", "--no-ask-password", "--"])
         .args(units)
         .deadline(SYSTEMCTL_TIME)
         .run()

@@ -120,6 +120,10 @@ fn settings(disk: &Disk, claimed: bool, now: UtcTime) -> Result<Settings, Cannot
 }
 
 fn not_wanted(disk: &Disk, settings: &Settings, membership: Membership) -> Result<Opened, CannotOpen> {
+    let off = settings.document.as_ref().is_some_and(|d| d.api.enabled == Some(false));
+    if let Err(e) = hold::stand_down(disk.places(), off) {
+        say::warning(&e);
+    }
     if settings.document.is_none() {
         return Ok(Opened::NotWanted("no document says that the API is wanted".to_owned()));
     }

@@ -1,0 +1,189 @@
+//! How a node comes to an owner, or to none.
+
+use super::operator::{Operator, holds, nothing_failed, shown, status, until};
+use super::*;
+
+fn indented(pem: &str) -> String {
+    pem.lines().map(|l| format!("      {l}\n")).collect()
+}
+
+/// Mode A: the certificate in clear. Nobody types anything.
+#[test]
+fn a_document_that_names_the_authority_makes_the_owner() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("mode-a")?;
+    let node = installed(&bed, "a")?;
+    let alice = Operator::new(&bed, "alice")?;
+    let document =
+        format!("muster:\n  role: init\n  api:\n    operatorCA: |\n{}", indented(&alice.authority()?));
+    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.reboot()?;
+    holds(
+        &node,
+        "systemctl is-active --quiet muster-claimed.target && test -e /var/lib/muster/bootstrapped",
+    )?;
+    alice.pin(&node)?;
+    let status = status(&alice, &node)?;
+    assert_eq!(status["management"]["claimedBy"].as_str(), Some("configuration"), "{status}");
+    nothing_failed(&node)?;
+    // An edited document does not open the door again.
+    node.put(
+        "/etc/muster/config.yaml",
+        b"muster:\n  role: init\n  api:\n    enabled: true\n    insecure: true\n",
+        0o600,
+    )?;
+    node.reboot()?;
+    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    let mallory = Operator::new(&bed, "mallory")?;
+    let args = ["node", "claim", &node.addr().to_string(), "--no-code", "--yes"];
+    assert!(!mallory.muster(&args)?.ok(), "a node that has an owner is claimed by nobody");
+    assert!(!mallory.muster(&["node", "status", &node.addr().to_string()])?.ok());
+    Ok(())
+}
+
+/// Mode B: from a file that comes later.
+#[test]
+fn a_source_that_comes_later_is_waited_for() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("mode-b")?;
+    let node = installed(&bed, "a")?;
+    let alice = Operator::new(&bed, "alice")?;
+    let document = "muster:\n  role: init\n  api:\n    operatorCAFrom:\n      file: /etc/muster/later.pem\n      waitFor: 10m\n";
+    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.reboot()?;
+    holds(&node, "systemctl is-active --quiet musterd-core.service")?;
+    assert!(
+        !node.exec(&["test", "-e", "/var/lib/muster/bootstrapped"])?.ok(),
+        "nothing is built without an owner"
+    );
+    node.put("/etc/muster/later.pem", alice.authority()?.as_bytes(), 0o644)?;
+    holds(&node, "test -e /var/lib/muster/bootstrapped")?;
+    alice.pin(&node)?;
+    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))
+}
+
+/// `api.insecure`: whoever comes first, and it is told for ever.
+#[test]
+fn an_open_node_is_taken_by_the_first_and_says_so() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("mode-open")?;
+    let node = installed(&bed, "a")?;
+    let alice = Operator::new(&bed, "alice")?;
+    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n    insecure: true\n", 0o600)?;
+    node.reboot()?;
+    holds(&node, "systemctl is-active --quiet musterd-edge.service")?;
+    until("the console warns", || Ok(node.console().contains("NO CODE IS ASKED FOR").then_some(())))?;
+    assert!(!node.console().contains("pairing code"), "{}", node.console());
+    let address = node.addr().to_string();
+    let blind = alice.muster(&["node", "claim", &address, "--name", "a", "--no-code"])?;
+    assert!(!blind.ok(), "without a code and a fingerprint nobody knows what answered");
+    until("it is claimed", || {
+        Ok(alice
+            .muster(&["node", "claim", &address, "--name", "a", "--no-code", "--yes"])?
+            .ok()
+            .then_some(()))
+    })?;
+    let status = until("its owner is let in", || Ok(status(&alice, &node).ok()))?;
+    assert_eq!(status["management"]["unauthenticated"].as_bool(), Some(true), "{status}");
+    Ok(())
+}
+
+/// No document, or one that turns it off: no port, no process, nothing failed; and `enabled: false` masks the unit.
+#[test]
+fn where_the_api_is_not_wanted_nothing_listens() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("mode-off")?;
+    let node = installed(&bed, "a")?;
+    node.reboot()?;
+    let left = "[ \"$(systemctl show -p ActiveState --value musterd-core.service)\" = inactive ]";
+    let quiet = |node: &Node| -> Result<()> {
+        holds(node, left)?;
+        assert_eq!(node.sh("ss -Hltn 'sport = :7443'; pgrep -a musterd || true")?, "");
+        nothing_failed(node)
+    };
+    quiet(&node)?;
+    assert!(
+        !node.exec(&["test", "-e", "/var/lib/muster/bootstrapped"])?.ok(),
+        "nobody said what it shall be"
+    );
+
+    node.put("/etc/muster/config.yaml", b"muster:\n  role: init\n  api:\n    enabled: false\n", 0o600)?;
+    node.reboot()?;
+    holds(&node, "test -e /var/lib/muster/bootstrapped")?;
+    quiet(&node)?;
+    let enabled = node.exec(&["systemctl", "is-enabled", "musterd-core.service"])?;
+    assert_eq!(enabled.stdout_text(), "masked\n", "enabled: false is a word for good");
+    Ok(())
+}
+
+/// Without a document, a claim lets the node build what it was described as: the operator is asked whether he knows.
+#[test]
+fn a_claim_that_would_build_is_refused_until_it_is_meant() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("would")?;
+    let node = installed(&bed, "a")?;
+    let alice = Operator::new(&bed, "alice")?;
+    node.put(
+        "/etc/muster/config.yaml",
+        b"muster:\n  role: init\n  cluster:\n    name: lab\n  api:\n    enabled: true\n",
+        0o600,
+    )?;
+    node.reboot()?;
+    let refused = alice.claim(&node, &[])?;
+    let said = refused.stderr_text();
+    assert!(
+        !refused.ok() && said.contains("init") && said.contains("lab") && said.contains("--yes"),
+        "{said}"
+    );
+    assert!(!node.exec(&["test", "-e", "/var/lib/muster/api/operator-ca.pem"])?.ok());
+    // The same code, and no try was spent.
+    assert!(node.sh("cat /run/muster/enrolment.json")?.contains('5'));
+    alice.claim(&node, &["--yes"])?.check()?;
+    holds(&node, "test -e /var/lib/muster/bootstrapped")
+}
+
+/// Five wrong codes shut the door, whatever is killed in between; root on the console opens it again.
+#[test]
+fn m17_wrong_codes_are_counted_over_a_crash_and_root_reopens() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("tries")?;
+    let node = installed(&bed, "a")?;
+    let alice = Operator::new(&bed, "alice")?;
+    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    node.reboot()?;
+    let first = shown(&node)?;
+    let wrong = if first.code.starts_with('0') { "1111-1111" } else { "0000-0000" };
+    let address = node.addr().to_string();
+    let guess = || {
+        let args = ["node", "claim", &address, "--code-file", "-", "--fingerprint", &first.fingerprint];
+        alice.muster_as("alice", &args, format!("{wrong}\n").as_bytes())
+    };
+    let left = |n: u8| -> Result<()> {
+        until(&format!("a wrong code that leaves {n}"), || {
+            assert!(!guess()?.ok());
+            let state: serde_json::Value = serde_json::from_str(&node.sh("cat /run/muster/enrolment.json")?)?;
+            Ok(["tries", "attemptsLeft"]
+                .iter()
+                .find_map(|k| state[k].as_u64())
+                .filter(|left| *left <= n.into())
+                .map(drop))
+        })
+    };
+    left(3)?;
+    node.sh("pkill -KILL -x musterd")?;
+    holds(&node, "systemctl is-active --quiet musterd-core.service musterd-edge.service")?;
+    assert_eq!(shown(&node)?.code, first.code, "a crash makes no second code");
+    left(0)?;
+    let locked = until("the door is shut", || {
+        let said = guess()?.stderr_text();
+        Ok(said.contains("too many wrong codes").then_some(said))
+    })?;
+    assert!(locked.contains("pairing renew") || locked.contains("eboot"), "{locked}");
+    // The right one comes too late.
+    assert!(!alice.claim(&node, &[])?.ok());
+    node.sh("musterd pairing renew")?;
+    let second = until("another code", || Ok(shown(&node).ok().filter(|s| s.code != first.code)))?;
+    assert_eq!(second.fingerprint, first.fingerprint);
+    alice.claim(&node, &[])?.check()?;
+    Ok(())
+}

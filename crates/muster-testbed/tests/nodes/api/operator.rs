@@ -1,0 +1,168 @@
+//! Somebody with an authority and the command line, on this machine: another network namespace than any node's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use muster_testbed::{Node, Output, Testbed, binaries};
+
+/// Long enough for a machine that is busy; whatever works is seen at once.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Operator {
+    folder: PathBuf,
+}
+
+impl Operator {
+    /// With an authority and an administrator's certificate, `alice`.
+    pub(crate) fn new(bed: &Testbed, name: &str) -> Result<Self> {
+        let folder = bed.dir().join(name);
+        fs::create_dir_all(&folder)?;
+        let this = Self { folder };
+        this.muster(&["pki", "init", "--danger-no-passphrase"])?.check()?;
+        this.issue("alice", "admin")?;
+        Ok(this)
+    }
+
+    pub(crate) fn issue(&self, name: &str, role: &str) -> Result<()> {
+        self.muster(&["pki", "issue", name, "--role", role, "--danger-no-passphrase"])?.check()?;
+        Ok(())
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The authority's certificate, PEM.
+    pub(crate) fn authority(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.file("pki/operator-ca.pem"))?)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.file(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    /// `muster …` in this operator's folder, as alice, with nothing on standard input.
+    pub(crate) fn muster(&self, args: &[&str]) -> Result<Output> {
+        self.muster_as("alice", args, b"")
+    }
+
+    pub(crate) fn muster_as(&self, client: &str, args: &[&str], stdin: &[u8]) -> Result<Output> {
+        let mut command = self.command(&binaries()?.muster, args);
+        command.env("MUSTER_CLIENT", format!("pki/clients/{client}.pem"));
+        Output::of(&mut command, stdin, Duration::from_secs(120))
+    }
+
+    pub(crate) fn command(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(&self.folder)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", &self.folder)
+            .env("LANG", "C.UTF-8");
+        command
+    }
+
+    /// Claims `node` by the code on its console.
+    pub(crate) fn claim(&self, node: &Node, more: &[&str]) -> Result<Output> {
+        let shown = shown(node)?;
+        let address = node.addr().to_string();
+        let mut args = vec!["node", "claim", &address, "--name", node.name(), "--code-file", "-"];
+        args.extend(["--fingerprint", &shown.fingerprint]);
+        args.extend(more);
+        self.muster_as("alice", &args, format!("{}\n", shown.code).as_bytes())
+    }
+
+    /// Pins a node that has an owner by the fingerprint of its own certificate.
+    pub(crate) fn pin(&self, node: &Node) -> Result<()> {
+        let address = node.addr().to_string();
+        let fingerprint = fingerprint(node)?;
+        let args = ["node", "pin", &address, "--name", node.name(), "--fingerprint", &fingerprint];
+        self.muster(&args)?.check()?;
+        Ok(())
+    }
+}
+
+/// What the console of a node shows.
+pub(crate) struct Shown {
+    pub(crate) code: String,
+    pub(crate) fingerprint: String,
+}
+
+/// The newest notice on the console, as a person reads it.
+pub(crate) fn shown(node: &Node) -> Result<Shown> {
+    until("the console shows a pairing code", || {
+        let console = node.console();
+        let last = |label: &str| -> Option<String> {
+            let line = console.lines().rev().find(|l| l.trim_start().starts_with(label))?;
+            Some(line.trim_start().strip_prefix(label)?.trim().to_owned())
+        };
+        Ok(last("pairing code")
+            .zip(last("fingerprint"))
+            .map(|(code, fingerprint)| Shown { code, fingerprint }))
+    })
+    .with_context(|| {
+        format!("the console of {}:\n{}\nits journal:\n{}", node.name(), node.console(), ours(node))
+    })
+}
+
+/// Of the node's serving certificate, made by openssl from the node's own disk.
+pub(crate) fn fingerprint(node: &Node) -> Result<String> {
+    let pem = until("a serving certificate", || Ok(node.get("/var/lib/muster/api/server.crt").ok()))?;
+    let digest = Output::of(
+        Command::new("bash")
+            .args(["-c", "openssl x509 -outform DER | openssl dgst -sha256 -binary | base64 | tr -d '=\\n'"]),
+        &pem,
+        Duration::from_secs(20),
+    )?;
+    Ok(format!("SHA256:{}", digest.check()?.stdout_text().trim()))
+}
+
+/// Waits for what comes by itself.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if begun.elapsed() > PATIENCE {
+            bail!("{what}: not within {} s", PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Waits for a script in the node to succeed.
+pub(crate) fn holds(node: &Node, script: &str) -> Result<()> {
+    until(script, || Ok(node.exec(&["bash", "-c", script])?.ok().then_some(()))).with_context(|| {
+        node.journal_of(&["-u", "musterd-core", "-u", "musterd-edge", "-u", "muster-bootstrap"])
+            .unwrap_or_default()
+    })
+}
+
+/// Nothing of the node has failed, and nothing of ours is in between.
+pub(crate) fn nothing_failed(node: &Node) -> Result<()> {
+    let failed = node.sh("systemctl --failed --plain --no-legend || true")?;
+    ensure!(failed.trim().is_empty(), "failed units: {failed}");
+    Ok(())
+}
+
+/// The state of a node, as its owner gets it.
+pub(crate) fn status(alice: &Operator, node: &Node) -> Result<serde_json::Value> {
+    let out = alice.muster(&["node", "status", node.name(), "-o", "json"])?.check()?;
+    let all: serde_json::Value = serde_json::from_str(&out.stdout_text())?;
+    let one = all.as_array().and_then(|a| a.first()).cloned().unwrap_or(all);
+    Ok(one)
+}
+
+/// What the journal has of our units, and what became of them.
+fn ours(node: &Node) -> String {
+    node.sh("systemctl --no-pager --plain list-units --all 'muster*'; journalctl --no-pager -o cat -u 'muster*' | tail -n 60")
+        .unwrap_or_else(|e| format!("{e:#}"))
+}
