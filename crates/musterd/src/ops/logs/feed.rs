@@ -16,6 +16,7 @@ use muster_sys::SysError;
 use muster_sys::clock::unix_seconds;
 use muster_sys::command::{Errors, Got, Tied};
 
+use super::super::tools;
 use super::record::{Found, Lines, parse};
 use super::{Source, command};
 use crate::places::Places;
@@ -112,6 +113,7 @@ impl Feeds {
         let from = unix_seconds().saturating_sub(1);
         let child =
             command(places, source).arg("--follow").arg("--lines=all").arg(format!("--since=@{from}"));
+        let child = child.args(of_this_machine(places, source));
         let weak = Arc::downgrade(&feed);
         let (started, start) = std::sync::mpsc::sync_channel(1);
         std::thread::Builder::new()
@@ -139,6 +141,18 @@ impl Feeds {
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         lock(&self.0).values().filter(|f| f.strong_count() > 0).count()
+    }
+}
+
+/// A follower reads this boot alone unless it is told to take every journal, and which boot that is it asks the kernel: in a container,
+/// and below `ProtectKernelTunables=`, that is another than the journal's, and nothing would come. So every journal, of this machine.
+fn of_this_machine(places: &Places, source: Source) -> Vec<String> {
+    let id = tools::text(places, "/etc/machine-id");
+    let id = id.filter(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()));
+    match (source, id) {
+        // The kernel's records are those of this boot.
+        (Source::Kernel, _) | (_, None) => Vec::new(),
+        (_, Some(id)) => vec!["--merge".to_owned(), format!("_MACHINE_ID={id}")],
     }
 }
 

@@ -149,6 +149,24 @@ fn the_child_ends_with_its_last_follower_and_another_begins_anew() {
     thread.join().unwrap().unwrap();
 }
 
+#[test]
+fn a_follower_reads_this_machine_whatever_boot_the_kernel_shows() {
+    let node = Node::new();
+    let id = "0123456789abcdef0123456789abcdef";
+    node.fake.file("/etc/machine-id", &format!("{id}\n"));
+    let (client, thread) = node.follow(1);
+    client.leave();
+    thread.join().unwrap().unwrap();
+    let calls = node.fake.called();
+    let follow = calls.iter().find(|c| c.contains("[--follow]")).unwrap();
+    assert!(follow.ends_with(&format!("[--merge] [_MACHINE_ID={id}]")), "{follow}");
+    node.fake.file("/etc/machine-id", "--file=/etc/shadow\n");
+    let (client, thread) = node.follow(1);
+    client.leave();
+    thread.join().unwrap().unwrap();
+    assert!(!node.fake.called().iter().any(|c| c.contains("shadow") || c.contains("--merge")));
+}
+
 /// A client that takes nothing until it is let.
 struct Slow(Watcher, Arc<std::sync::Barrier>, bool);
 
