@@ -60,7 +60,7 @@ impl Stat {
         let (pid, rest) = text.split_once(" (")?;
         let (comm, rest) = rest.rsplit_once(") ")?;
         let mut f = rest.split_ascii_whitespace();
-        let state = f.next()?.chars().next()?;
+        let state = f.next()?.chars().next().filter(char::is_ascii_alphabetic)?;
         let ppid = f.next()?.parse().ok()?;
         let _pgrp = f.next()?;
         let session = f.next()?.parse().ok()?;

@@ -16,8 +16,8 @@ pub fn one_certificate(text: &str) -> Result<CertificateDer<'static>, Fault> {
     if text.len() > MAX_PEM {
         return Err(Fault::Malformed("PEM text of at most 64 KiB"));
     }
-    // By the label alone and wherever it stands, so that a key that no reader would find is called a key too.
-    if text.contains("PRIVATE KEY-----") {
+    // By the words alone and wherever they stand, so that a key that no reader would find is called a key too.
+    if text.contains("PRIVATE KEY") {
         return Err(Fault::PrivateKey);
     }
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
