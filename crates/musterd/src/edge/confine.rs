@@ -59,7 +59,7 @@ fn files() -> Result<&'static str, landlock::RulesetError> {
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => "no files and no connections (Landlock, all of it)",
         RulesetStatus::PartiallyEnforced => "no files (Landlock, as much of it as this kernel has)",
-        RulesetStatus::NotEnforced => "files only by its unit (this kernel has no Landlock)",
+        RulesetStatus::NotEnforced => "files only by its unit (there is no Landlock here)",
     })
 }
 
