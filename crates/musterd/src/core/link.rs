@@ -67,12 +67,15 @@ pub(crate) fn serve(core: &Arc<Core>, version: u32, stream: &UnixStream) -> Resu
         )));
     }
     let link = Arc::new(Link { out: Mutex::new(stream.try_clone()?), handles: Handles::default() });
-    // Told before it can be told anything else: the first message says what to serve with.
-    let seen = core.owner.generation();
-    link.tell(&ToEdge::Serve(core.owner.serve()));
+    // The one before ends first: whoever hears of the new link may know that the handles of the old one are dead.
     core.take_link(&link);
-    if core.owner.generation() != seen {
+    loop {
+        let seen = core.owner.generation();
         link.tell(&ToEdge::Serve(core.owner.serve()));
+        // A change in between was told already, perhaps before this.
+        if core.owner.generation() == seen {
+            break;
+        }
     }
     stream.set_read_timeout(None)?;
     let done = listen(core, &link, stream);

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_sys::command::Command;
+use muster_sys::lock::Lock;
 use muster_sys::service::{self, Peer};
 use muster_sys::signals::EndingSignals;
 use muster_sys::{SysError, system};
 
 use super::audit::{Audit, Decision, Event, Room};
 use super::control;
+use super::disk::Disk;
 use super::owner::{Opened, Owner};
 use super::say;
 use super::server::{Core, Gate, accept};
@@ -73,6 +75,11 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     let places = match root {
         Some(root) => Places::below(root),
         None => Places::system(),
+    };
+    let disk = Disk::open(&places)?;
+    // Before anything is read that another one may be writing. The kernel lets go of it whatever ends this process.
+    let Some(_alone) = Lock::try_take_folder(&disk.api) else {
+        return Err("another `musterd core` runs on this node: `systemctl status musterd-core`".to_owned());
     };
     if let Err(e) = ops::reset::settle(&places) {
         say::warning(&e);

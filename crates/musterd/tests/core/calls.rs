@@ -290,3 +290,21 @@ fn changes_of_one_client_above_ten_a_second_are_refused() {
     assert_eq!(all[0].0, 400, "{all:?}");
     assert_eq!(edge.health(&handle).unwrap().reply.status, 200, "reads go on");
 }
+
+#[test]
+fn a_second_core_touches_nothing_of_the_first() {
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    let mut edge = node.link();
+    let handle = edge.open(&operators.proof("alice", Role::Readonly, 2));
+    let second = std::process::Command::new(env!("CARGO_BIN_EXE_musterd"))
+        .args(["core", "--edge-uid", "0", "--state-root"])
+        .arg(node.root())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    assert!(said.contains("another `musterd core` runs") && said.lines().count() == 1, "{said}");
+    assert_eq!(edge.health(&handle).unwrap().reply.status, 200);
+    assert!(node.link().health(&handle).is_none(), "the first one still has its socket");
+}
