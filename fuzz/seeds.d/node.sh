@@ -37,3 +37,13 @@ Y
 printf 'contexts: {}\n' | put contexts good-none
 printf 'contexts: {a: {clent: x}}\n' | put contexts bad-key
 printf 'contexts: {a/b: {}}\n' | put contexts bad-name
+kept() { # kept TYPE.pub SIGNATURE-HEX: one byte of length, the key, the signature
+  printf '%b' "\\x$(printf '%02x' "$(blob "$1" | wc -c)")"
+  blob "$1"
+  unhex <<<"$2"
+}
+kept ed25519.pub "$(text ssh-ed25519)$(printf '%0128d' 7 | unhex | str)" | put client_key good-ed25519
+kept p256.pub "$(text ecdsa-sha2-nistp256)$(printf '00000001070000000203e8' | unhex | str)" | put client_key good-p256
+kept p384.pub '' | put client_key good-p384
+kept p521.pub '' | put client_key bad-p521
+{ printf '\377'; blob rsa.pub; } | put client_key bad-rsa

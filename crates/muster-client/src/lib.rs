@@ -28,7 +28,7 @@ pub use call::{Answer, Call};
 pub use connection::{Target, Trust};
 pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::{Error, Turned};
-pub use identity::{BadIdentity, Identity};
+pub use identity::{BadIdentity, Identity, Keeper};
 pub use lines::{Lines, MAX_LINE, Stream};
 pub use node::Node;
 pub use operations::Logs;

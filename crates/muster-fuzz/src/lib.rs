@@ -75,6 +75,7 @@ targets! {
     bootc_status = ops::bootc_status;
     certificate = ssh::certificate;
     client_certificate = tls::client_certificate;
+    client_key = node::client_key;
     contexts = operator::contexts;
     controller_key = provision::controller_key;
     doctor_answer = provision::doctor_answer;

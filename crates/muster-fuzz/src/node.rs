@@ -49,3 +49,15 @@ pub fn proof(data: &[u8]) -> Said {
         None => Said::Refused,
     }
 }
+
+/// A key of an agent is the same in each spelling. The first byte says where the blob ends and the signature begins.
+pub fn client_key(data: &[u8]) -> Said {
+    let (n, rest) = data.split_first().map_or((0, data), |(n, rest)| (usize::from(*n), rest));
+    let (blob, signature) = rest.split_at_checked(n).unwrap_or((rest, &[]));
+    let Some(key) = muster_tls::ClientKey::from_ssh(blob) else { return Said::Refused };
+    assert_eq!(key.ssh(), blob);
+    if let Some(made) = key.signature(signature) {
+        assert!(made.len() == 64 || made.first() == Some(&0x30) && made.len() <= 104);
+    }
+    Said::Accepted
+}

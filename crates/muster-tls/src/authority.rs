@@ -1,5 +1,6 @@
 //! The operators' authority as its holder has it: certificate and key.
 
+use crate::client_key::ClientKey;
 use crate::fault::Fault;
 use crate::fingerprint::Fingerprint;
 use crate::operator_ca::{OperatorCa, hex, parsed};
@@ -9,8 +10,8 @@ use crate::times::{NEVER, to_x509};
 use muster_core::{Role, UtcTime};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
-    SerialNumber,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData,
+    RevokedCertParams, SerialNumber, SubjectPublicKeyInfo,
 };
 use x509_parser::extensions::ParsedExtension;
 use zeroize::Zeroizing;
@@ -125,6 +126,34 @@ impl Authority {
         now: UtcTime,
         serial: [u8; 16],
     ) -> Result<Issued, Fault> {
+        let key = KeyPair::generate().map_err(other)?;
+        let (certificate, serial, not_after) = self.certify(name, role, lifetime, (now, serial), &key)?;
+        Ok(Issued { certificate, key: Zeroizing::new(key.serialize_pem()), serial, not_after })
+    }
+
+    /// The same for a key that somebody else keeps; the key that is handed back is empty.
+    pub fn issue_for(
+        &self,
+        name: &str,
+        role: Role,
+        lifetime: Lifetime,
+        now: UtcTime,
+        serial: [u8; 16],
+        key: &ClientKey,
+    ) -> Result<Issued, Fault> {
+        let key = SubjectPublicKeyInfo::from_der(&key.spki()).map_err(other)?;
+        let (certificate, serial, not_after) = self.certify(name, role, lifetime, (now, serial), &key)?;
+        Ok(Issued { certificate, key: Zeroizing::default(), serial, not_after })
+    }
+
+    fn certify(
+        &self,
+        name: &str,
+        role: Role,
+        lifetime: Lifetime,
+        (now, serial): (UtcTime, [u8; 16]),
+        key: &impl PublicKeyData,
+    ) -> Result<(String, String, UtcTime), Fault> {
         let not_after = now.plus(lifetime.secs);
         if not_after > self.ca.not_after() {
             return Err(Fault::Outlives(not_after, self.ca.not_after()));
@@ -138,14 +167,8 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
         let serial = dated(&mut params, now, not_after, serial);
-        let key = KeyPair::generate().map_err(other)?;
-        let certificate = params.signed_by(&key, &self.issuer).map_err(other)?;
-        Ok(Issued {
-            certificate: certificate.pem(),
-            key: Zeroizing::new(key.serialize_pem()),
-            serial,
-            not_after,
-        })
+        let certificate = params.signed_by(key, &self.issuer).map_err(other)?;
+        Ok((certificate.pem(), serial, not_after))
     }
 
     /// Signs the list of all that is revoked, PEM. `number` must be above that of every list before. Without `ends` the list

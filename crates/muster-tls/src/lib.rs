@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod authority;
+pub mod client_key;
 pub mod evidence;
 mod fault;
 mod fingerprint;
@@ -19,6 +20,7 @@ pub mod serving;
 mod times;
 
 pub use authority::{Authority, Lifetime, Revoked};
+pub use client_key::ClientKey;
 pub use evidence::Evidence;
 pub use fault::Fault;
 pub use fingerprint::Fingerprint;

@@ -65,6 +65,7 @@ pub(super) fn dispatch(command: Node, world: &World, printer: &mut Printer) -> O
 
 /// What stands around a command for nodes: the context, the inventory, the pins.
 pub(super) struct Around {
+    agent: Option<PathBuf>,
     context: Context,
     pub(super) inventory: Option<Inventory>,
     pub(super) store: Store,
@@ -75,7 +76,8 @@ impl Around {
         let context = context(a.context.as_deref(), world)?;
         let named = a.inventory.inventory.clone().or_else(|| context.inventory.clone());
         let inventory = maybe_inventory(&InventoryFile { inventory: named }, world)?;
-        Ok(Self { context, inventory, store: Store::at(world.state.as_deref())? })
+        let (agent, store) = (world.agent.clone(), Store::at(world.state.as_deref())?);
+        Ok(Self { agent, context, inventory, store })
     }
 
     pub(super) fn choose(&self, select: &Select) -> Result<Vec<Chosen>, Faults> {
@@ -88,7 +90,7 @@ impl Around {
         let of_inventory =
             self.inventory.as_ref().map(|i| Caller { client: i.api.client.clone(), key: i.api.key.clone() });
         let caller = Caller::first([typed, self.context.caller.clone(), of_inventory.unwrap_or_default()]);
-        caller.open(&a.pki, &Passphrases { file: a.passphrase_file.clone() })
+        caller.open(&a.pki, &Passphrases { file: a.passphrase_file.clone() }, self.agent.as_deref())
     }
 
     fn authority(&self, named: Option<PathBuf>, pki: &std::path::Path) -> PathBuf {

@@ -31,6 +31,7 @@ pub(super) fn dispatch(command: Pki, world: &World, printer: &mut Printer) -> Ou
                 lifetime: lifetime(a.lifetime.as_deref(), Lifetime::CLIENT)?,
                 authority: Passphrases { file: a.authority_passphrase_file },
                 passphrase: chosen(a.keys),
+                public: a.public_key,
             };
             pki::issue(&settings, world.now, printer)
         }
@@ -70,7 +71,7 @@ fn rotate(a: Rotate, world: &World, printer: &mut Printer) -> Outcome {
     let new = Caller { client, key: None };
     let (proof, _) = new.files(&a.to)?;
     let session = session(&a.on, world)?;
-    let identity = new.open(&a.to, &Passphrases { file: a.to_passphrase_file })?;
+    let identity = new.open(&a.to, &Passphrases { file: a.to_passphrase_file }, world.agent.as_deref())?;
     let rotation = Rotation {
         session,
         old: a.authority.unwrap_or_else(|| a.on.caller.pki.join("operator-ca.pem")),

@@ -73,6 +73,9 @@ pub struct Issue {
     /// Read the authority's passphrase from the first line of this file instead of asking.
     #[arg(long, value_name = "FILE")]
     pub authority_passphrase_file: Option<PathBuf>,
+    /// For this key, which stays where it is: the .pub file of a key in an SSH agent (Ed25519, ECDSA on P-256 or P-384).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["passphrase_file", "danger_no_passphrase"])]
+    pub public_key: Option<PathBuf>,
     /// The new key's passphrase.
     #[command(flatten)]
     pub keys: KeyArgs,

@@ -11,7 +11,7 @@ use crate::printer::{Listing, Printer};
 use crate::signer::file::random;
 use crate::terminal::Passphrases;
 use muster_core::{Role, UtcTime};
-use muster_tls::{Authority, Client, Lifetime};
+use muster_tls::{Authority, Client, ClientKey, Lifetime};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +43,8 @@ pub struct IssueSettings {
     pub authority: Passphrases,
     /// Where the new key's passphrase comes from; none leaves the key open.
     pub passphrase: Option<Passphrases>,
+    /// A key that somebody else keeps; otherwise one is made.
+    pub public: Option<PathBuf>,
 }
 
 /// What `muster pki revoke` was asked for.
@@ -190,14 +192,18 @@ pub fn issue(settings: &IssueSettings, now: UtcTime, printer: &mut Printer) -> O
     let pem = clients.join(format!("{}.pem", settings.name));
     let key = clients.join(format!("{}.key", settings.name));
     exists(&[pem.clone(), key.clone()])?;
+    let kept = settings.public.as_deref().map(client_key).transpose()?;
     let authority = folder.authority(&settings.authority)?;
-    let secret =
-        chosen(settings.passphrase.as_ref(), &format!("Passphrase for the key of {}", settings.name))?;
-    let issued =
-        authority.issue(&settings.name, settings.role, settings.lifetime, now, serial()?).map_err(|f| {
-            Fault::new(Own::PkiFile, format!("nothing was issued to {}", settings.name)).why(f.to_string())
-        })?;
-    let locked = keyfile::render(&issued.key, secret.as_ref())?;
+    let question = format!("Passphrase for the key of {}", settings.name);
+    let secret = chosen(settings.passphrase.as_ref().filter(|_| kept.is_none()), &question)?;
+    let (role, lifetime, serial) = (settings.role, settings.lifetime, serial()?);
+    let issued = match &kept {
+        None => authority.issue(&settings.name, role, lifetime, now, serial),
+        Some(key) => authority.issue_for(&settings.name, role, lifetime, now, serial, key),
+    };
+    let issued = issued.map_err(|f| {
+        Fault::new(Own::PkiFile, format!("nothing was issued to {}", settings.name)).why(f.to_string())
+    })?;
     files::make_folder(&folder.path("issued"), 0o700)?;
     files::make_folder(&clients, 0o700)?;
     // Known here before it exists anywhere else, so that it can be revoked whatever happens next.
@@ -206,13 +212,22 @@ pub fn issue(settings: &IssueSettings, now: UtcTime, printer: &mut Printer) -> O
         issued.certificate.as_bytes(),
         0o644,
     )?;
-    pair(&key, locked.as_bytes(), &pem, issued.certificate.as_bytes())?;
+    match &kept {
+        None => {
+            let locked = keyfile::render(&issued.key, secret.as_ref())?;
+            pair(&key, locked.as_bytes(), &pem, issued.certificate.as_bytes())?;
+        }
+        Some(_) => files::write_new(&pem, issued.certificate.as_bytes(), 0o644)?,
+    }
     let fingerprint = muster_tls::authority::fingerprint(&issued.certificate).map_err(|f| bad(&pem, &f))?;
     let made = Made {
         name: settings.name.clone(),
         fingerprint: fingerprint.to_string(),
         certificate: pem.display().to_string(),
-        key: key.display().to_string(),
+        key: match &settings.public {
+            None => key.display().to_string(),
+            Some(public) => public.display().to_string(),
+        },
         serial: issued.serial,
         not_after: issued.not_after.to_string(),
     };
@@ -221,11 +236,23 @@ pub fn issue(settings: &IssueSettings, now: UtcTime, printer: &mut Printer) -> O
     }
     printer.data(&format!("client      {}  {}", made.name, settings.role));
     printer.data(&format!("            {}", made.certificate));
-    printer.data(&format!("            {}  (private; hand it over and keep no copy)", made.key));
+    match kept.is_some() {
+        true => printer.data(&format!("            {}  (its private half stays in the agent)", made.key)),
+        false => printer.data(&format!("            {}  (private; hand it over and keep no copy)", made.key)),
+    }
     printer.data(&format!("serial      {}", made.serial));
     printer.data(&format!("ends        {}", made.not_after));
-    open_key_warning(settings.passphrase.is_none(), printer);
+    open_key_warning(settings.passphrase.is_none() && kept.is_none(), printer);
     Ok(Exit::Ok)
+}
+
+/// A key that an agent keeps, by its public half.
+fn client_key(file: &Path) -> Result<ClientKey, Fault> {
+    let public = crate::signer::read_public(file)?;
+    ClientKey::from_ssh(public.blob()).ok_or_else(|| {
+        Fault::new(Own::KeyKind, format!("the key of {} cannot sign for TLS", file.display()))
+            .fix("Use Ed25519, or ECDSA on P-256 or P-384, not in a security token.")
+    })
 }
 
 fn state(client: &Client, revocations: &Revocations, now: UtcTime) -> &'static str {

@@ -1,11 +1,13 @@
-//! Who calls nodes: a client's certificate and key in files.
+//! Who calls nodes: a client's certificate in a file, and its key in another one or in an SSH agent.
 
 use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
 use crate::pki::keyfile;
+use crate::signer::agent::Agent;
 use crate::terminal::Passphrases;
-use muster_client::Identity;
+use muster_client::{Identity, Keeper};
+use muster_tls::ClientKey;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,10 +38,18 @@ impl Caller {
         Ok((client, key))
     }
 
-    /// Reads both; asks for a passphrase where the key has one.
-    pub fn open(&self, pki: &Path, passphrases: &Passphrases) -> Result<Arc<Identity>, Fault> {
+    /// Reads both; asks for a passphrase where the key has one. Where there is no key file, the SSH agent keeps the key.
+    pub fn open(
+        &self,
+        pki: &Path,
+        passphrases: &Passphrases,
+        agent: Option<&Path>,
+    ) -> Result<Arc<Identity>, Fault> {
         let (client, key) = self.files(pki)?;
         let certificate = files::read_text(&client, MAX_PEM)?;
+        if self.key.is_none() && !key.exists() && agent.is_some() {
+            return kept(&client, &certificate, agent).map(Arc::new);
+        }
         let open = keyfile::open(&key, passphrases)?;
         let identity = Identity::from_pem(&certificate, &open).map_err(|e| {
             Fault::new(Own::PkiFile, format!("{} and {} will not do", client.display(), key.display()))
@@ -47,6 +57,39 @@ impl Caller {
         })?;
         Ok(Arc::new(identity))
     }
+}
+
+/// The key of a certificate, in an agent.
+struct InAgent {
+    agent: Agent,
+    key: ClientKey,
+}
+
+impl Keeper for InAgent {
+    fn sign(&self, text: &[u8]) -> Result<Vec<u8>, String> {
+        // The agent is waited for on a thread of its own: this is called in the middle of a handshake.
+        let answer = std::thread::scope(|s| s.spawn(|| self.agent.sign(&self.key.ssh(), text)).join());
+        let signature = answer.map_err(|_| "asking the SSH agent broke off".to_owned())??;
+        self.key
+            .signature(&signature)
+            .ok_or_else(|| "the SSH agent signed in a form that TLS does not have".to_owned())
+    }
+}
+
+fn kept(client: &Path, certificate: &str, agent: Option<&Path>) -> Result<Identity, Fault> {
+    let key = ClientKey::of_certificate(certificate).map_err(|f| crate::pki::bad(client, &f))?;
+    let agent = Agent::at(agent)?;
+    if !agent.identities()?.iter().any(|held| held.blob == key.ssh()) {
+        let what = format!(
+            "there is no key file beside {}, and the SSH agent does not hold its key",
+            client.display()
+        );
+        return Err(Fault::new(Own::AgentKeyMissing, what)
+            .fix("Add the key with ssh-add, or name its file with --client-key."));
+    }
+    let scheme = key.scheme();
+    Identity::kept_by(certificate, scheme, Arc::new(InAgent { agent, key }))
+        .map_err(|e| Fault::new(Own::PkiFile, format!("{} will not do", client.display())).why(e.to_string()))
 }
 
 /// The one certificate of a folder; none is guessed among several.

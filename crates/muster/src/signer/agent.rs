@@ -62,6 +62,13 @@ impl Agent {
         )
     }
 
+    /// Signs a text with a key that the agent holds; gives the signature as SSH has it.
+    pub fn sign(&self, blob: &[u8], text: &[u8]) -> Result<Vec<u8>, String> {
+        wait(PATIENCE, async {
+            muster_ssh::Agent::connect(&self.socket).await?.sign(blob, text, RsaHash::Sha512).await
+        })
+    }
+
     /// Finds a key by `SHA256:…`, by comment, or by its public half.
     pub fn find(&self, wanted: &str, public: Option<&PublicKey>) -> Result<Named, Fault> {
         let held = self.identities()?;

@@ -300,3 +300,64 @@ fn nodes_are_watched_until_nobody_reads() {
     assert!(child.wait().unwrap().success());
     assert!(targets(&server).len() >= 2);
 }
+
+/// An ssh-agent that ends with the test.
+struct SshAgent(std::process::Child);
+
+impl Drop for SshAgent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_clients_key_stays_in_its_agent() {
+    require!(muster_needs::tool("/usr/bin/ssh-agent", "openssh-client"));
+    let nodes = Nodes::new();
+    let rows =
+        [("GET /v1/node", 200, STATE), ("POST /v1/lifecycle/reboot", 202, r#"{"status":"rebooting"}"#)];
+    let server = nodes.node("edge-1", table(&rows));
+    let socket = nodes.p.join("agent");
+    let mut command = nodes.p.command("/usr/bin/ssh-agent");
+    let _agent =
+        SshAgent(command.args(["-D", "-a", "agent"]).stdout(std::process::Stdio::null()).spawn().unwrap());
+    while !socket.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for (kind, bits, scheme) in
+        [("ed25519", "256", "0807"), ("ecdsa", "256", "0403"), ("ecdsa", "384", "0503")]
+    {
+        let name = format!("{kind}-{bits}");
+        nodes.p.sh(&format!("ssh-keygen -q -t {kind} -b {bits} -N '' -C me -f {name}"));
+        nodes.ran(&format!("pki issue {name} --role admin --public-key {name}.pub"), 0);
+        assert!(!nodes.p.join(&format!("pki/clients/{name}.key")).exists());
+        let run = |line: &str| {
+            let mut command = nodes.p.command(crate::run::MUSTER);
+            command.env("SSH_AUTH_SOCK", &socket).args(line.split_whitespace());
+            nodes.p.finish(command, b"")
+        };
+        let line = format!("node reboot edge-1 --yes --client pki/clients/{name}.pem");
+        let ran = run(&line);
+        assert!(ran.code == 3 && ran.err.starts_with("error[agent-key-missing]: "), "{}", ran.err);
+        nodes.p.sh(&format!("SSH_AUTH_SOCK=agent ssh-add -q {name}; rm {name}"));
+        let ran = run(&line);
+        assert_eq!(ran.code, 0, "{name}: {}", ran.err);
+        let seen = server.seen();
+        let proof =
+            muster_api::ProofHeader::parse(seen.last().unwrap().header("muster-proof").unwrap()).unwrap();
+        assert_eq!(format!("{:04x}", proof.scheme), scheme);
+        let text = muster_api::proof_text(
+            "POST /v1/lifecycle/reboot",
+            &<sha2::Sha256 as sha2::Digest>::digest(b"").into(),
+            server.fingerprint.bytes(),
+            &proof.nonce,
+        );
+        let pem = nodes.p.read(&format!("pki/clients/{name}.pem"));
+        let der = muster_tls::one_certificate(&pem).unwrap();
+        muster_tls::evidence::verify_signed(&der, &text, proof.scheme, &proof.signature).unwrap();
+    }
+    nodes.p.sh("ssh-keygen -q -t rsa -b 3072 -N '' -f rsa");
+    let ran = nodes.ran("pki issue carol --role admin --public-key rsa.pub", 3);
+    assert!(ran.err.starts_with("error[key-kind]: "), "{}", ran.err);
+}
