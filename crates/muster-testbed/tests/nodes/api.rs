@@ -4,6 +4,7 @@ use anyhow::Result;
 use muster_testbed::{Node, Testbed, require_root_or_skip};
 
 mod claim;
+mod console;
 mod modes;
 mod operations;
 mod operator;
