@@ -98,12 +98,15 @@ fn m15_every_route_and_every_role_answers_as_the_table_says() {
             assert_eq!(got.json()["held"].as_str(), role.map(Role::organisation), "{told}");
         }
     }
-    // Each refusal is in the record by its operation and its caller. The five of a reader are few enough not to be counted together.
+    // Each refusal is in the record by its operation and its caller.
     for (name, role, _) in clients.iter().filter(|(name, ..)| *name == "worker") {
         for route in ROUTES.iter().filter(|r| role.is_none_or(|role| !r.operation.permits(role))) {
             let operation = format!("\"op\":\"{}\"", route.operation.row().name);
             let records = node.records(&[&operation, "\"decision\":\"denied\"", &format!("\"{name}\"")]);
-            assert_eq!((records[0]["status"].as_u64(), &records[0]["reason"]), (Some(403), &"role".into()));
+            let record = &records[0];
+            assert_eq!(record["reason"], "role", "{record}");
+            // What comes faster than ten a second is counted together.
+            assert!(record["status"] == 403 || record["event"] == "counted", "{record}");
         }
     }
 }
