@@ -1,9 +1,10 @@
-//! `cargo xtask demo`: the main job on two real nodes of this machine, then five attacks.
+//! `cargo xtask demo`: the main job on two real nodes of this machine, five attacks, and a third node that is claimed.
 //!
 //! Every command is shown before it runs, and every outcome is checked: the demo fails when
 //! something is not as it says.
 
 mod attacks;
+mod second;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,12 @@ use muster_testbed::{Node, Sudo, Testbed, programs};
 
 use crate::run::root;
 use crate::setup;
+pub(crate) use second::{notice, wait_for_an_owner};
 
 /// The bed's name; `--down` finds it by that.
 const BED: &str = "demo";
 const PROFILE: &str = "example-heartbeat";
-const PROGRAMS: &str = "The two programs (minutes the first time, seconds after that)";
+const PROGRAMS: &str = "The three programs (minutes the first time, seconds after that)";
 
 /// Runs the demo, or removes what it left up.
 pub(crate) fn run(down: bool) -> Result<()> {
@@ -37,8 +39,9 @@ pub(crate) fn run(down: bool) -> Result<()> {
         return Ok(());
     }
     println!(
-        "This boots two Debian nodes in network namespaces on this machine (root is needed for that), provisions\n\
-         them over SSH, runs the full life of a host with a signed profile, and attacks it. Nothing outside {} and\n\
+        "This boots three Debian nodes in network namespaces on this machine (root is needed for that). Two are provisioned\n\
+         over SSH, live the full life of a host with a signed profile, and are attacked; the third has the node's daemon, is\n\
+         claimed by the code on its console and operated without a login. Nothing outside {} and\n\
          the nodes is changed, but for Debian packages that are missing here and the cached root of the nodes.",
         folder.display()
     );
@@ -87,6 +90,7 @@ struct Stage {
     nodes: Vec<Node>,
     folder: PathBuf,
     muster: PathBuf,
+    musterd: PathBuf,
 }
 
 impl Stage {
@@ -110,7 +114,13 @@ impl Stage {
         fs::copy(&programs.muster, bin.join("muster"))?;
         fs::copy(&admin.private, folder.join("admin"))?;
         fs::copy(&admin.public, folder.join("admin.pub"))?;
-        Ok(Self { bed, nodes, folder: folder.to_owned(), muster: bin.join("muster") })
+        Ok(Self {
+            bed,
+            nodes,
+            folder: folder.to_owned(),
+            muster: bin.join("muster"),
+            musterd: programs.musterd,
+        })
     }
 
     fn play(&self) -> Result<()> {
@@ -173,7 +183,7 @@ impl Stage {
             ensure!(left.trim().is_empty(), "{} still has {left}", node.name());
         }
         println!("both hosts are clean");
-        Ok(())
+        second::play(self)
     }
 
     fn phase(&self, phase: &str, more: &[&str]) -> Result<()> {
@@ -183,16 +193,28 @@ impl Stage {
 
     /// Runs `muster` in the operator's folder, with its output on ours.
     fn muster(&self, args: &[&str]) -> Result<()> {
+        let status = self.run(args)?;
+        ensure!(status.success(), "muster {}: {status}", args.join(" "));
+        Ok(())
+    }
+
+    /// The same of what must not work.
+    fn refused(&self, args: &[&str]) -> Result<()> {
+        let status = self.run(args)?;
+        ensure!(!status.success(), "muster {} was not refused", args.join(" "));
+        println!("refused, as it must be ({status})");
+        Ok(())
+    }
+
+    fn run(&self, args: &[&str]) -> Result<std::process::ExitStatus> {
         println!("\n$ muster {}", args.iter().map(|a| shown(a)).collect::<Vec<_>>().join(" "));
-        let status = Command::new(&self.muster)
+        Command::new(&self.muster)
             .current_dir(&self.folder)
             .args(args)
             .env("XDG_STATE_HOME", self.folder.join("state"))
             .env("XDG_CONFIG_HOME", self.folder.join("config"))
             .status()
-            .context("cannot start muster")?;
-        ensure!(status.success(), "muster {}: {status}", args.join(" "));
-        Ok(())
+            .context("cannot start muster")
     }
 
     fn farewell(&self) -> Result<()> {
@@ -213,6 +235,9 @@ impl Stage {
                 node.name()
             );
         }
+        println!(
+            "  node-1 waits to be claimed again: {muster} node claim ADDRESS, with the code that its console showed above"
+        );
         println!("Remove all of it with: cargo xtask demo --down");
         Ok(())
     }

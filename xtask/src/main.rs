@@ -52,6 +52,9 @@ enum Command {
         /// Boots nodes of these names on a bed that stays, and says how to get into them.
         #[arg(long, value_name = "NODE", num_args = 1.., conflicts_with = "down")]
         up: Vec<String>,
+        /// With the node's daemon, waiting to be claimed.
+        #[arg(long, requires = "up")]
+        daemon: bool,
         /// Removes every node but those of a bed that a running program holds.
         #[arg(long)]
         down: bool,
@@ -73,16 +76,16 @@ fn run(command: Command) -> Result<()> {
         Command::Test { rest } => test::run(&rest),
         Command::Ci => ci::run(),
         Command::Fuzz(options) => fuzz::run(&options),
-        Command::Testbed { up, down } => testbed(&up, down),
+        Command::Testbed { up, daemon, down } => testbed(&up, daemon, down),
         Command::Bench { parts } => bench::run(&parts),
         Command::Demo { down } => demo::run(down),
         Command::Dist => dist::run(),
     }
 }
 
-fn testbed(up: &[String], down: bool) -> Result<()> {
+fn testbed(up: &[String], daemon: bool, down: bool) -> Result<()> {
     if !up.is_empty() {
-        return boot(up);
+        return boot(up, daemon);
     }
     let removed = if down { muster_testbed::remove_all()? } else { muster_testbed::collect_garbage()? };
     for name in &removed {
@@ -94,12 +97,17 @@ fn testbed(up: &[String], down: bool) -> Result<()> {
     Ok(())
 }
 
-fn boot(names: &[String]) -> Result<()> {
+fn boot(names: &[String], daemon: bool) -> Result<()> {
+    let programs = if daemon { Some(muster_testbed::programs()?) } else { None };
     let bed = muster_testbed::Testbed::prepare("by-hand")?;
     let key = bed.keygen("admin")?;
     for name in names {
         let node = bed.node(name)?.boot()?;
         node.add_ssh_key("root", &key)?;
+        if let Some(programs) = &programs {
+            demo::wait_for_an_owner(&node, &programs.musterd)?;
+            println!("{}", demo::notice(&node)?);
+        }
         println!("{name}: nsenter --target {} --all", node.leader()?);
         println!(
             "{name}: ssh -i {} -o UserKnownHostsFile={} root@{}",
