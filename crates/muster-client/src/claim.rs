@@ -192,9 +192,14 @@ impl Unclaimed {
             Some(connection) => connection,
             None => Connection::open(&self.target).await?,
         };
-        let lost = |e: hyper::Error| Error::lost(endpoint, &e);
-        connection.sender.ready().await.map_err(lost)?;
-        let response = connection.sender.send_request(request).await.map_err(lost)?;
+        let sent = match connection.sender.ready().await {
+            Ok(()) => connection.sender.send_request(request).await,
+            Err(e) => Err(e),
+        };
+        let response = match sent {
+            Ok(response) => response,
+            Err(e) => return Err(connection.lost(endpoint, &e).await),
+        };
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
         let body = body.map_err(|e| Error::lost(endpoint, e.as_ref()))?.to_bytes().to_vec();

@@ -1,7 +1,7 @@
 //! One connection: TCP, TLS with the pin, HTTP/1.1 (RFC 9112).
 
 use crate::endpoint::Endpoint;
-use crate::error::{Error, innermost, tls, turned};
+use crate::error::{Error, alert, innermost, tls, turned};
 use crate::identity::Identity;
 use crate::pin::Pin;
 use http_body_util::Full;
@@ -15,6 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 /// How a node's certificate is known.
@@ -44,6 +45,8 @@ pub(crate) struct Connection {
     pub(crate) sender: SendRequest<Full<Bytes>>,
     /// What the node showed in the handshake.
     pub(crate) certificate: CertificateDer<'static>,
+    /// Carries it on; knows how it ended.
+    driver: JoinHandle<Result<(), hyper::Error>>,
 }
 
 impl Connection {
@@ -69,9 +72,18 @@ impl Connection {
         let certificate = shown.ok_or_else(|| pin_error("it showed no certificate".to_owned()))?;
         let (sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|e| pin_error(innermost(&e)))?;
-        // It ends by itself when the sender is gone or the node closes; what went wrong is told to the request.
-        drop(tokio::spawn(connection));
-        Ok(Self { sender, certificate })
+        // It ends by itself when the sender is gone or the node closes.
+        Ok(Self { sender, certificate, driver: tokio::spawn(connection) })
+    }
+
+    /// Why a request on it came to nothing. In TLS 1.3 a node judges the client after the client has begun to speak: where its
+    /// alert comes before the request, the request only learns that nobody carries it any more.
+    pub(crate) async fn lost(self, endpoint: &Endpoint, error: &hyper::Error) -> Error {
+        drop(self.sender);
+        match tokio::time::timeout(Duration::from_secs(1), self.driver).await {
+            Ok(Ok(Err(end))) if alert(&end).is_some() => Error::lost(endpoint, &end),
+            _ => Error::lost(endpoint, error),
+        }
     }
 }
 

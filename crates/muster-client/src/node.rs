@@ -163,11 +163,9 @@ impl Node {
             }
             let Some(connection) = held.as_mut() else { break };
             if let Err(e) = connection.sender.ready().await {
-                let lost = Error::lost(&self.target.endpoint, &e);
-                *held = None;
-                match fresh {
-                    true => return Err(lost),
-                    false => continue,
+                match held.take() {
+                    Some(ended) if fresh => return Err(ended.lost(&self.target.endpoint, &e).await),
+                    _ => continue,
                 }
             }
             match connection.sender.try_send_request(request).await {
@@ -176,11 +174,13 @@ impl Node {
                     return Ok(response);
                 }
                 Err(mut error) => {
-                    let unsent = error.take_message();
-                    *held = None;
-                    match unsent {
-                        Some(back) if again && !fresh => request = back,
-                        _ => return Err(Error::lost(&self.target.endpoint, error.error())),
+                    let ended = held.take();
+                    match (error.take_message(), ended) {
+                        (Some(back), _) if again && !fresh => request = back,
+                        (_, Some(ended)) => {
+                            return Err(ended.lost(&self.target.endpoint, error.error()).await);
+                        }
+                        (_, None) => return Err(Error::lost(&self.target.endpoint, error.error())),
                     }
                 }
             }

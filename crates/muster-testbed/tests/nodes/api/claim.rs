@@ -53,7 +53,7 @@ fn a_node_is_claimed_with_a_document_released_and_reset() -> Result<()> {
     let args =
         ["node", "claim", &node.addr().to_string(), "--code-file", "-", "--fingerprint", &first.fingerprint];
     let refused = mallory.muster_as("alice", &args, format!("{}\n", first.code).as_bytes())?;
-    assert!(!refused.ok(), "{}", refused.stdout_text());
+    assert!(!refused.ok() && refused.stderr_text().contains("has an owner"), "{}", refused.stderr_text());
     let again = alice.muster(&["node", "apply", "a", "--file", &document])?;
     assert!(!again.ok() && again.stderr_text().contains("bootstrapped"), "{}", again.stderr_text());
 

@@ -16,6 +16,7 @@ use crate::signer::file::random;
 use crate::terminal;
 use muster_client::Endpoint;
 use muster_client::claim::{Claimed, NotClaimed, Unclaimed, Wanted};
+use muster_client::{Error, Turned};
 use muster_core::UtcTime;
 use muster_pairing::code::Code;
 use muster_tls::{Fingerprint, OperatorCa};
@@ -173,6 +174,12 @@ fn agreed(question: &str, nobody: impl Fn() -> Fault) -> Result<(), Fault> {
 
 fn fault(name: &str, error: &NotClaimed) -> Fault {
     match error {
+        // Only a node that has an owner wants a certificate.
+        NotClaimed::Call(Error::TurnedAway { why: Turned::NoCertificate, .. }) => {
+            Fault::new(Own::NodeRefused, format!("{name}: claimed: this node has an owner")).fix(
+                "Ask its owner; only a reset gives a node up. A node of yours is pinned: `muster node pin`.",
+            )
+        }
         NotClaimed::Call(error) => told(name, None, error),
         NotClaimed::NotTheMachine => Fault::new(Own::NotTheMachine, format!("{name}: {error}")),
         NotClaimed::OtherAuthority(_) => Fault::new(Own::NodeAnswer, format!("{name}: {error}")),
