@@ -145,7 +145,8 @@ impl Plan {
             "--timezone=off".to_owned(),
             "--link-journal=no".to_owned(),
             // Reading the clock's state is an ordinary thing to do on a host; without CAP_SYS_TIME nothing can be set.
-            "--system-call-filter=adjtimex clock_adjtime".to_owned(),
+            "--system-call-filter=adjtimex clock_adjtime landlock_create_ruleset landlock_add_rule landlock_restrict_self"
+                .to_owned(),
             "--console=read-only".to_owned(),
         ]
     }

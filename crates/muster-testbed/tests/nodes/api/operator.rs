@@ -72,6 +72,7 @@ impl Operator {
     /// Claims `node` by the code on its console.
     pub(crate) fn claim(&self, node: &Node, more: &[&str]) -> Result<Output> {
         let shown = shown(node)?;
+        listens(node)?;
         let address = node.addr().to_string();
         let mut args = vec!["node", "claim", &address, "--name", node.name(), "--code-file", "-"];
         args.extend(["--fingerprint", &shown.fingerprint]);
@@ -81,6 +82,7 @@ impl Operator {
 
     /// Pins a node that has an owner by the fingerprint of its own certificate.
     pub(crate) fn pin(&self, node: &Node) -> Result<()> {
+        listens(node)?;
         let address = node.addr().to_string();
         let fingerprint = fingerprint(node)?;
         let args = ["node", "pin", &address, "--name", node.name(), "--fingerprint", &fingerprint];
@@ -136,6 +138,11 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) 
         }
         std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// The console shows the code a moment before the edge listens.
+fn listens(node: &Node) -> Result<()> {
+    holds(node, "[ -n \"$(ss -Hltn 'sport = :7443')\" ]")
 }
 
 /// Waits for a script in the node to succeed.

@@ -30,3 +30,23 @@ fn the_units_are_sound_and_there_is_an_account_that_owns_nothing() -> Result<()>
     assert_eq!(node.sh("ss -Hltn 'sport = :7443'")?, "", "installing opens no port");
     Ok(())
 }
+
+/// What the edge says of its own confinement, under its unit on a node whose manager lets it.
+#[test]
+fn the_edge_is_confined_by_landlock_and_seccomp() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("confined")?;
+    let node = installed(&bed, "a")?;
+    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    node.reboot()?;
+    super::operator::holds(&node, "journalctl -u musterd-edge -o cat | grep -q 'edge: confined'")?;
+    let said = node.sh("journalctl -u musterd-edge -o cat | grep 'edge: confined'")?;
+    assert!(!said.contains("no Landlock"), "{said}");
+    let status =
+        node.sh("grep -E '^(CapEff|CapBnd|Seccomp|NoNewPrivs):' /proc/$(pgrep -f 'musterd edge')/status")?;
+    assert_eq!(
+        status.split_whitespace().collect::<Vec<_>>(),
+        ["CapEff:", "0000000000000000", "CapBnd:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"]
+    );
+    Ok(())
+}
