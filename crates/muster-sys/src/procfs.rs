@@ -146,7 +146,7 @@ fn descendants_by_scan(root: i32) -> Vec<i32> {
 ///
 /// Reading a process's environment waits for its memory, and a process can be made to let that wait
 /// for ever (a page that is served by userfaultfd(2) or FUSE). So it is read in a thread of its own,
-/// root's processes first, each for [`EACH`] at most and all stalled ones together for [`WHOLE`]; what did
+/// root's processes first, each for `EACH` at most and all stalled ones together for `WHOLE`; what did
 /// not answer is passed over from then on. A thread that waits for good ends with this process.
 #[derive(Debug)]
 pub struct Search {

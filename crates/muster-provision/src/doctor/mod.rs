@@ -1,7 +1,7 @@
 //! The doctor: is the pool login really pinned, and is what it runs really trusted?
 //!
 //! Three parts. *Evidence* is one read-only script and its parsed answer ([`evidence`]). *Checks* are
-//! pure functions of evidence ([`check`]). *Attacks* are what a thief of the login key would try
+//! pure functions of evidence (`check`). *Attacks* are what a thief of the login key would try
 //! ([`attack`]); the caller carries them out with its own SSH client, and the verdict over what came
 //! of them is pure again.
 //!

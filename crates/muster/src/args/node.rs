@@ -122,7 +122,7 @@ pub struct Pace {
 /// Claim a node.
 #[derive(Debug, Args)]
 pub struct Claim {
-    /// A node of the inventory, or where its API is: HOST, HOST:PORT or [IPV6]:PORT.
+    /// A node of the inventory, or where its API is: HOST or HOST:PORT, an IPv6 address in brackets.
     pub node: String,
     /// What it is called here; otherwise its name in the inventory, or its address.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The pairing code of this boot and its tries, in [`places::ENROLMENT`]: as durable as the boot, so that neither a crash of the core
+//! The pairing code of this boot and its tries, in `places::ENROLMENT`: as durable as the boot, so that neither a crash of the core
 //! nor `kill -9` gives a try back.
 //!
 //! What is missing, damaged, implausible or of another boot is begun afresh; no tries left in a sound file stay none.

@@ -1,7 +1,7 @@
 //! What the bootstrap waits for, and how it is let go.
 //!
 //! The bootstrap is another process, a oneshot behind [`places::CLAIMED_TARGET`]. Membership is what its markers say, read anew each
-//! time; the lock [`LOCK`] keeps a new document and the start of a bootstrap apart.
+//! time; the lock `LOCK` keeps a new document and the start of a bootstrap apart.
 
 use muster_core::machine::Membership;
 use muster_sys::command::Command;

@@ -4,8 +4,8 @@
 //! calls back. What it decides it reads from its own disk: the edge's word counts for an address in a message and no more.
 //!
 //! On disk, below [`places::API`](crate::places::API), a folder of root alone: `operator-ca.pem` (its presence *is* "claimed", its
-//! rename the commit of a claim; see [`record`]), `server.key` and `server.crt` ([`identity`]), `claim.json`, `crl.json` and `crl.der`
-//! ([`revocation`]).
+//! rename the commit of a claim; see `record`), `server.key` and `server.crt` (`identity`), `claim.json`, `crl.json` and `crl.der`
+//! (`revocation`).
 //!
 //! A node with an owner keeps it, whatever its documents say later. A document that then cannot be read does not shut the owner
 //! out: the API runs on its defaults, with proofs demanded, and says so.

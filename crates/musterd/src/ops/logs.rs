@@ -1,7 +1,7 @@
 //! The journal of a service, and the kernel's: the newest records, and those that come.
 //!
 //! A stream of [`Record`]s, one on a line. No text of the caller's reaches a command line: a unit is looked up in
-//! the list of [`super::services`], a time is made of the node's own clock. Whatever is wrong with a request is said before the
+//! the list of `super::services`, a time is made of the node's own clock. Whatever is wrong with a request is said before the
 //! first byte; after it a stream ends when its records, its hour or its client do.
 
 mod feed;
