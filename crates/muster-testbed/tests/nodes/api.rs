@@ -9,6 +9,7 @@ mod modes;
 mod operations;
 mod operator;
 mod package;
+mod readme;
 
 /// A node with the daemon's package, not started yet.
 fn installed(bed: &Testbed, name: &str) -> Result<Node> {

@@ -5,7 +5,7 @@ mod kept;
 mod life;
 mod migration;
 mod operator;
-mod pages;
+pub(crate) mod pages;
 mod plans;
 mod secrets;
 mod troubles;

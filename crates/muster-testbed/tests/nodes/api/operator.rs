@@ -18,12 +18,17 @@ pub(crate) struct Operator {
 impl Operator {
     /// With an authority and an administrator's certificate, `alice`.
     pub(crate) fn new(bed: &Testbed, name: &str) -> Result<Self> {
-        let folder = bed.dir().join(name);
-        fs::create_dir_all(&folder)?;
-        let this = Self { folder };
+        let this = Self::empty(bed, name)?;
         this.muster(&["pki", "init", "--danger-no-passphrase"])?.check()?;
         this.issue("alice", "admin")?;
         Ok(this)
+    }
+
+    /// With a folder and nothing in it.
+    pub(crate) fn empty(bed: &Testbed, name: &str) -> Result<Self> {
+        let folder = bed.dir().join(name);
+        fs::create_dir_all(&folder)?;
+        Ok(Self { folder })
     }
 
     pub(crate) fn issue(&self, name: &str, role: &str) -> Result<()> {

@@ -17,7 +17,7 @@ fn project() -> std::path::PathBuf {
 }
 
 /// The indented lines of a part of a page.
-fn steps(page: &str, from: &str, to: &str) -> Result<Vec<String>> {
+pub(crate) fn steps(page: &str, from: &str, to: &str) -> Result<Vec<String>> {
     let text = fs::read_to_string(project().join(page))?;
     let part = text.split_once(from).with_context(|| format!("{page} has no {from:?}"))?.1;
     let part = part.split_once(to).with_context(|| format!("{page} has no {to:?}"))?.0;
@@ -58,7 +58,7 @@ fn cl3_the_commands_of_the_readme_and_of_the_page_about_hosts_run_as_they_are_wr
     fs::set_permissions(home.join(".ssh/id_ed25519"), fs::Permissions::from_mode(0o600))?;
     ensure!(Command::new("cp").arg("-r").arg(project().join("profiles")).arg(&home).status()?.success());
 
-    let readme = steps("README.md", "## The first ten minutes", "## Read on")?;
+    let readme = steps("README.md", "## The first ten minutes", "## From nothing to a claimed node")?;
     let begin =
         readme.iter().position(|l| l.starts_with("muster init")).context("README begins with init")?;
     let mut pages = vec![("README.md", readme.get(begin..).unwrap_or_default().to_vec())];
