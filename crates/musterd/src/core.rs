@@ -28,6 +28,7 @@ mod say;
 mod server;
 mod step;
 mod stream;
+mod units;
 
 #[cfg(test)]
 mod tests;

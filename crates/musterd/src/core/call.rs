@@ -155,7 +155,7 @@ impl Ticket<'_> {
         let held = self.body(stream)?;
         let wants = operation.wants_proof();
         let header = self.asked.proof.as_deref();
-        // One that came is judged, wanted or not: who signs means it.
+        // Of what can want one, a proof that came is judged, demanded or not: who signs means it.
         if wants && (header.is_some() || core.owner.proof_required()) {
             let node = core.owner.node_fingerprint();
             let signed = Signed { request: &self.asked.request, body: &held.body, node };

@@ -1,10 +1,9 @@
-//! What the bootstrap waits for, and how it is let go.
+//! What the bootstrap waits for.
 //!
-//! The bootstrap is another process, a oneshot behind [`places::CLAIMED_TARGET`]. Membership is what its markers say, read anew each
+//! The bootstrap is another process, a oneshot behind `muster-claimed.target`. Membership is what its markers say, read anew each
 //! time; the lock `LOCK` keeps a new document and the start of a bootstrap apart.
 
 use muster_core::machine::Membership;
-use muster_sys::command::Command;
 use muster_sys::lock::Lock;
 use muster_sys::procfs::Stat;
 use muster_sys::state::Durability;
@@ -12,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use super::disk::{self, Disk};
-use crate::places::{self, Places};
 
 /// Held while a document is written, and while a bootstrap reads it and says that it has begun.
 const LOCK: &str = "hold.lock";
@@ -21,13 +19,6 @@ const DESCRIBED: &str = "described";
 const BOOTSTRAPPED: &str = "bootstrapped";
 const RESET: &str = "reset.json";
 const NODE: &str = "node.json";
-const BOOTSTRAP_UNIT: &str = "muster-bootstrap.service";
-const EDGE_UNIT: &str = "musterd-edge.service";
-const OUR_UNITS: [&str; 4] =
-    ["musterd-core.service", EDGE_UNIT, "musterd-edge.socket", "musterd-control.socket"];
-const PARKED_TARGET: &str = "muster-parked.target";
-/// It only queues jobs.
-const SYSTEMCTL_TIME: Duration = Duration::from_secs(20);
 
 #[derive(Serialize, Deserialize)]
 struct Builder {
@@ -96,50 +87,6 @@ pub fn lock(disk: &Disk) -> Result<Lock, String> {
         std::thread::sleep(Duration::from_millis(100));
     }
     Err("a bootstrap is just beginning; try again in a moment".to_owned())
-}
-
-/// Lets the bootstrap go, also one that failed before.
-///
-/// # Errors
-/// One line.
-pub fn release(places: &Places) -> Result<(), String> {
-    systemctl(places, "start", &[places::CLAIMED_TARGET, BOOTSTRAP_UNIT])
-}
-
-/// Makes it plain that the node waits.
-///
-/// # Errors
-/// One line.
-pub fn park(places: &Places) -> Result<(), String> {
-    systemctl(places, "start", &[PARKED_TARGET])
-}
-
-/// Ends the other half, where a document before this one wanted it. With `forever`, no preset, no package and no administrator in a
-/// hurry starts any of it again: that takes `systemctl unmask`.
-///
-/// # Errors
-/// One line.
-pub fn stand_down(places: &Places, forever: bool) -> Result<(), String> {
-    systemctl(places, "stop", &[EDGE_UNIT])?;
-    if forever { systemctl(places, "mask", &OUR_UNITS) } else { Ok(()) }
-}
-
-fn systemctl(places: &Places, verb: &str, units: &[&str]) -> Result<(), String> {
-    let program = places.at("/usr/bin/systemctl");
-    let told = || format!("systemctl {verb} {}", units.join(" "));
-    let out = Command::new(&program)
-        // A reload would make this unit a masked one under its own feet, and its end with 78 a failure.
-        .args([verb, "--no-block", "--no-reload", "--no-ask-password", "--"])
-        .args(units)
-        .deadline(SYSTEMCTL_TIME)
-        .run()
-        .map_err(|e| format!("{}: {}", told(), e.line()))?;
-    if out.ok() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&out.stderr);
-    let last = said.lines().last().unwrap_or_default().chars().take(200).collect::<String>();
-    Err(format!("{}: {:?}: {last}", told(), out.outcome))
 }
 
 /// Takes away what says that the node is in a cluster. Before its owner is forgotten, never after.

@@ -15,7 +15,7 @@ use super::documents::{self, Judged};
 use super::enrolment::{self, Session};
 use super::owner::{CannotOpen, Clock, Opened, Owner, Patience, Settings, State, Trust};
 use super::record::{self, Method, Record};
-use super::{banner, hold, identity, revocation, say};
+use super::{banner, hold, identity, revocation, say, units};
 use crate::places::Places;
 
 /// Longest authority in a file, in bytes.
@@ -120,19 +120,24 @@ fn settings(disk: &Disk, claimed: bool, now: UtcTime) -> Result<Settings, Cannot
 }
 
 fn not_wanted(disk: &Disk, settings: &Settings, membership: Membership) -> Result<Opened, CannotOpen> {
-    let off = settings.document.as_ref().is_some_and(|d| d.api.enabled == Some(false));
-    if let Err(e) = hold::stand_down(disk.places(), off) {
-        say::warning(&e);
-    }
-    if settings.document.is_none() {
+    let Some(document) = &settings.document else {
+        stand_down(disk, false);
         return Ok(Opened::NotWanted("no document says that the API is wanted".to_owned()));
-    }
+    };
     banner::remove(disk);
     if membership == Membership::None {
         // Nobody needs to own it, since it listens to nobody.
-        hold::release(disk.places())?;
+        units::release(disk.places())?;
     }
+    stand_down(disk, document.api.enabled == Some(false));
     Ok(Opened::NotWanted("the document does not turn the API on".to_owned()))
+}
+
+/// What cannot be stopped is told, and is no reason to go on serving.
+fn stand_down(disk: &Disk, forever: bool) {
+    if let Err(e) = units::stand_down(disk.places(), forever) {
+        say::warning(&e);
+    }
 }
 
 /// The code of this boot. Where it would be written to a disk, there is none: whoever reads that disk later would have it.

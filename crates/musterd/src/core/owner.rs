@@ -26,7 +26,7 @@ use super::disk::Disk;
 use super::enrolment::Session;
 use super::record::{self, Record};
 use super::revocation::Held;
-use super::{hold, identity, revocation, say};
+use super::{hold, identity, revocation, say, units};
 use crate::places::Places;
 use crate::wire::{Proof, Serve};
 
@@ -406,8 +406,8 @@ impl Owner {
             (Hold::Released, Membership::None) if record::is_pending(self.disk()) => {
                 Err("what came with the claim is not in its place yet, so nothing is built".to_owned())
             }
-            (Hold::Released, Membership::None) => hold::release(self.disk().places()),
-            (Hold::Claim | Hold::Document, Membership::None) => hold::park(self.disk().places()),
+            (Hold::Released, Membership::None) => units::release(self.disk().places()),
+            (Hold::Claim | Hold::Document, Membership::None) => units::park(self.disk().places()),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_sys::command::Command;
 use muster_sys::lock::Lock;
 use muster_sys::service::{self, Peer};
 use muster_sys::signals::EndingSignals;
@@ -19,6 +18,7 @@ use super::disk::Disk;
 use super::owner::{Opened, Owner};
 use super::say;
 use super::server::{Core, Gate, accept};
+use super::units;
 use crate::ops;
 use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 
@@ -26,10 +26,6 @@ use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 const NOT_WANTED: u8 = 78;
 /// The edge's user.
 const EDGE_USER: &str = "muster-edge";
-/// Our own unit.
-const CORE_UNIT: &str = "musterd-core.service";
-/// The edge's unit.
-const EDGE_UNIT: &str = "musterd-edge.service";
 /// Between two looks at how the node stands.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
 /// What the core has open at most: calls, their files, what they run.
@@ -91,14 +87,6 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
             Opened::NotWanted(why) => {
                 eprintln!("musterd: the node API is not wanted: {why}");
                 service::tell(&format!("STATUS=not wanted: {why}"));
-                if !sockets.is_empty() {
-                    // Else the next knock would start us again.
-                    if let Err(e) =
-                        systemctl("stop", &[EDGE_UNIT, "musterd-edge.socket", "musterd-control.socket"])
-                    {
-                        eprintln!("musterd: {e}");
-                    }
-                }
                 return Ok(ExitCode::from(NOT_WANTED));
             }
         };
@@ -132,9 +120,8 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     let here = Arc::clone(&core);
     spawn("control", Box::new(move || console(&here, &control)))?;
     if options.state_root.is_none() {
-        // The other half runs only where the API is wanted, which is known here.
         // Without it there is no API, and root on the machine must still be told why.
-        if let Err(e) = systemctl("start", &[EDGE_UNIT]) {
+        if let Err(e) = units::start_edge(&places) {
             say::warning(&e);
         }
     }
@@ -178,7 +165,7 @@ fn wait(signals: &EndingSignals, owner: &Owner) {
 fn gate(options: &Options, places: &Places, managed: bool) -> Result<Gate, String> {
     // The v2 hierarchy may be another manager's, as in a container that has the old one: then it names neither of us.
     let here = Peer { uid: 0, pid: system::pid() }.unit();
-    let unit = (managed && here.as_deref() == Some(CORE_UNIT)).then(|| EDGE_UNIT.to_owned());
+    let unit = (managed && here.as_deref() == Some(units::CORE)).then(|| units::EDGE.to_owned());
     if let Some(uid) = options.edge_uid {
         return Ok(Gate { uid, unit });
     }
@@ -220,13 +207,4 @@ fn listen(path: &Path, uid: u32) -> Result<UnixListener, String> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     chown(path, Some(uid), None).map_err(failed)?;
     Ok(listener)
-}
-
-/// Asks the service manager for something of our own units, and does not wait for it.
-fn systemctl(verb: &'static str, units: &[&str]) -> Result<(), String> {
-    let command = Command::new("/usr/bin/systemctl").args([verb, "--no-block", "--"]).args(units);
-    let done = command.deadline(Duration::from_secs(20)).run().map_err(|e| e.line())?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    let said = said.lines().next_back().unwrap_or("it did not say why");
-    if done.ok() { Ok(()) } else { Err(format!("systemctl {verb} {}: {said}", units.join(" "))) }
 }

@@ -184,7 +184,7 @@ impl ClientCertVerifier for Judge {
         match authority.ca.verify_client(end_entity, None, UtcTime::from_unix(now.as_secs())) {
             Ok(_) => Ok(ClientCertVerified::assertion()),
             Err(fault) => {
-                let (reason, error) = told(&fault);
+                let (reason, error) = (fault.reason(), alert(&fault));
                 let certificate = Some(Fingerprint::of(end_entity).to_string());
                 self.seen.inner().1 = Some(TurnedAway { reason, certificate });
                 Err(error.into())
@@ -231,14 +231,14 @@ impl ClientCertVerifier for Judge {
     }
 }
 
-/// The stable word of a refusal, and the alert that says it.
-const fn told(fault: &Fault) -> (&'static str, CertificateError) {
+/// The alert that says a refusal.
+const fn alert(fault: &Fault) -> CertificateError {
     match fault {
-        Fault::NotYet(_) => ("not-yet-valid", CertificateError::NotValidYet),
-        Fault::Ended(_) => ("expired", CertificateError::Expired),
-        Fault::OtherIssuer(_) => ("other-authority", CertificateError::UnknownIssuer),
-        Fault::Revoked => ("revoked", CertificateError::Revoked),
-        Fault::Purpose(_) => ("other-purpose", CertificateError::InvalidPurpose),
-        _ => ("bad-certificate", CertificateError::BadEncoding),
+        Fault::NotYet(_) => CertificateError::NotValidYet,
+        Fault::Ended(_) => CertificateError::Expired,
+        Fault::OtherIssuer(_) => CertificateError::UnknownIssuer,
+        Fault::Revoked => CertificateError::Revoked,
+        Fault::Purpose(_) => CertificateError::InvalidPurpose,
+        _ => CertificateError::BadEncoding,
     }
 }

@@ -1,0 +1,70 @@
+//! The units of the node's daemon, and what the core asks the service manager to do with them.
+
+use std::time::Duration;
+
+use muster_sys::command::Command;
+
+use crate::places::{self, Places};
+
+/// Our own.
+pub(super) const CORE: &str = "musterd-core.service";
+/// The other half.
+pub(super) const EDGE: &str = "musterd-edge.service";
+/// What wakes the core.
+const SOCKETS: [&str; 2] = ["musterd-edge.socket", "musterd-control.socket"];
+const BOOTSTRAP: &str = "muster-bootstrap.service";
+const PARKED: &str = "muster-parked.target";
+/// It only queues jobs.
+const TIME: Duration = Duration::from_secs(20);
+
+/// Lets the bootstrap go, also one that failed before.
+///
+/// # Errors
+/// One line.
+pub(super) fn release(places: &Places) -> Result<(), String> {
+    ask(places, "start", &[places::CLAIMED_TARGET, BOOTSTRAP])
+}
+
+/// Makes it plain that the node waits.
+///
+/// # Errors
+/// One line.
+pub(super) fn park(places: &Places) -> Result<(), String> {
+    ask(places, "start", &[PARKED])
+}
+
+/// Starts the other half, which runs only where the API is wanted.
+///
+/// # Errors
+/// One line.
+pub(super) fn start_edge(places: &Places) -> Result<(), String> {
+    ask(places, "start", &[EDGE])
+}
+
+/// Ends the other half, where a document before this one wanted it, and the sockets: else the next knock would start us again. With
+/// `forever`, no preset, no package and no administrator in a hurry starts any of it again: that takes `systemctl unmask`.
+///
+/// # Errors
+/// One line.
+pub(super) fn stand_down(places: &Places, forever: bool) -> Result<(), String> {
+    let [edge, control] = SOCKETS;
+    ask(places, "stop", &[EDGE, edge, control])?;
+    if forever { ask(places, "mask", &[CORE, EDGE, edge, control]) } else { Ok(()) }
+}
+
+fn ask(places: &Places, verb: &str, units: &[&str]) -> Result<(), String> {
+    let told = || format!("systemctl {verb} {}", units.join(" "));
+    let out = Command::new(places.at("/usr/bin/systemctl"))
+        // A reload would make this unit a masked one under its own feet, and its end with 78 a failure.
+        .args([verb, "--no-block", "--no-reload", "--no-ask-password", "--"])
+        .args(units)
+        .deadline(TIME)
+        .run()
+        .map_err(|e| format!("{}: {}", told(), e.line()))?;
+    if out.ok() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    let last = said.lines().last().unwrap_or_default().chars().take(200).collect::<String>();
+    Err(format!("{}: {:?}: {last}", told(), out.outcome))
+}
