@@ -56,20 +56,31 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// What `systemd-sysusers` and its like cannot do by themselves when the package of the daemon comes.
-const COME: &str = muster_testbed::MUSTERD_INSTALLED;
-/// A node that has an owner keeps him over a new version: both halves start anew, and a port is open after it only if it was before.
-const COME_AGAIN: &str = "\
-if [ \"$1\" = configure ] && [ -n \"$2\" ]; then
-  systemctl try-restart musterd-core.service musterd-edge.service || true
-fi
-";
-/// State stays: who owns the node is not forgotten because a package was removed.
-const GO: &str = "\
-if [ \"$1\" = remove ]; then
-  systemctl disable --quiet --now musterd-edge.service musterd-core.service musterd-edge.socket musterd-control.socket || true
-fi
-";
+/// What is done when the daemon's package comes (deb-postinst(5)). The second argument is the version before, also of one that was
+/// removed; `was-enabled` is what its removal left. A node that has an owner keeps him over a new version: both halves start anew, and a
+/// port is open after it only if it was before.
+fn come() -> String {
+    let always = muster_testbed::MUSTERD_INSTALLED;
+    let first = muster_testbed::MUSTERD_FIRST;
+    format!(
+        "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n{always}\
+         if [ -z \"$2\" ] || [ -e {WAS_ENABLED} ]; then\n  \
+         [ \"$(systemctl is-enabled musterd-core.service 2>/dev/null)\" = masked ] || {first}  \
+         rm -f {WAS_ENABLED}\nelse\n  \
+         systemctl try-restart musterd-core.service musterd-edge.service || true\nfi\n"
+    )
+}
+
+/// What is done when it goes. State stays: who owns the node is not forgotten because a package was removed.
+fn go() -> String {
+    format!(
+        "#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n\
+         ! systemctl is-enabled --quiet musterd-core.service || touch {WAS_ENABLED}\n\
+         systemctl disable --quiet --now musterd-edge.service musterd-core.service musterd-edge.socket musterd-control.socket || true\n"
+    )
+}
+
+const WAS_ENABLED: &str = "/var/lib/muster/was-enabled";
 
 /// Builds everything.
 pub(crate) fn run() -> Result<()> {
@@ -184,8 +195,8 @@ fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &s
                 fs::create_dir_all(link.parent().context("a link in a package has a folder")?)?;
                 symlink(to, link)?;
             }
-            put("DEBIAN/postinst", format!("#!/bin/sh\nset -e\n{COME}{COME_AGAIN}").as_bytes(), 0o755)?;
-            put("DEBIAN/prerm", format!("#!/bin/sh\nset -e\n{GO}").as_bytes(), 0o755)?;
+            put("DEBIAN/postinst", come().as_bytes(), 0o755)?;
+            put("DEBIAN/prerm", go().as_bytes(), 0o755)?;
         }
         _ => {}
     }

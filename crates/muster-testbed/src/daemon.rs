@@ -38,14 +38,17 @@ pub const MUSTERD_LINKS: &[(&str, &str)] = &[(
     "../muster-bootstrap.service",
 )];
 
-/// What the package does when it is installed. Enabling opens no port: the core asks the node's document first.
+/// What the package does whenever it is installed.
 pub const MUSTERD_INSTALLED: &str = "\
 systemd-sysusers muster.conf
 systemd-tmpfiles --create muster.conf
 mkdir -p /etc/muster /var/lib/muster
 systemctl daemon-reload
-systemctl enable --quiet musterd-core.service
 ";
+
+/// And at the first time only, or each new version would undo what the machine's administrator, or `enabled: false`, has said.
+/// Enabling opens no port: the core asks the node's document first.
+pub const MUSTERD_FIRST: &str = "systemctl enable --quiet musterd-core.service\n";
 
 impl Node {
     /// Installs `musterd` as its package would. It is enabled and not started: a boot does that, or the caller.
@@ -63,7 +66,7 @@ impl Node {
         for (link, to) in MUSTERD_LINKS {
             script.push_str(&format!("mkdir -p \"$(dirname {link})\"; ln -sfn {to} {link}\n"));
         }
-        self.sh(&format!("{script}{MUSTERD_INSTALLED}"))?;
+        self.sh(&format!("{script}{MUSTERD_INSTALLED}{MUSTERD_FIRST}"))?;
         Ok(())
     }
 }

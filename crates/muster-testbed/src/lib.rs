@@ -50,7 +50,7 @@ pub use accounts::Sudo;
 pub use bed::{NodeBuilder, Testbed};
 pub use binaries::{Binaries, Programs, binaries, programs, shim_target};
 pub use cgroup::Layout;
-pub use daemon::{MUSTERD_INSTALLED, MUSTERD_LINKS, Packaged, musterd_files};
+pub use daemon::{MUSTERD_FIRST, MUSTERD_INSTALLED, MUSTERD_LINKS, Packaged, musterd_files};
 pub use node::Node;
 pub use place::{collect_garbage, list, remove, remove_all};
 pub use process::Output;
