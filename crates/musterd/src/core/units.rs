@@ -48,8 +48,9 @@ pub(super) fn start_edge(places: &Places) -> Result<(), String> {
 /// One line.
 pub(super) fn stand_down(places: &Places, forever: bool) -> Result<(), String> {
     let [edge, control] = SOCKETS;
-    ask(places, "stop", &[EDGE, edge, control])?;
-    if forever { ask(places, "mask", &[CORE, EDGE, edge, control]) } else { Ok(()) }
+    // The stop comes last: without its sockets our own unit is ended too, and whatever we have begun.
+    let masked = if forever { ask(places, "mask", &[CORE, EDGE, edge, control]) } else { Ok(()) };
+    masked.and(ask(places, "stop", &[EDGE, edge, control]))
 }
 
 fn ask(places: &Places, verb: &str, units: &[&str]) -> Result<(), String> {

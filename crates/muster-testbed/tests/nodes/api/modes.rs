@@ -111,8 +111,25 @@ fn where_the_api_is_not_wanted_nothing_listens() -> Result<()> {
     node.reboot()?;
     holds(&node, "test -e /var/lib/muster/bootstrapped")?;
     quiet(&node)?;
-    let enabled = node.exec(&["systemctl", "is-enabled", "musterd-core.service"])?;
-    assert_eq!(enabled.stdout_text(), "masked\n", "enabled: false is a word for good");
+    let masked = |node: &Node| -> Result<()> {
+        for unit in
+            ["musterd-core.service", "musterd-edge.service", "musterd-edge.socket", "musterd-control.socket"]
+        {
+            let enabled = node.exec(&["systemctl", "is-enabled", unit])?;
+            assert_eq!(enabled.stdout_text(), "masked\n", "{unit}: enabled: false is a word for good");
+        }
+        Ok(())
+    };
+    masked(&node)?;
+    // The same where it is said to a daemon that runs, often: its own unit is ended while it masks it.
+    for _ in 0..5 {
+        node.sh(
+            "systemctl unmask --quiet musterd-core.service musterd-edge.service musterd-edge.socket musterd-control.socket; \
+             systemctl daemon-reload; systemctl restart musterd-core.service",
+        )?;
+        quiet(&node)?;
+        masked(&node)?;
+    }
     Ok(())
 }
 
