@@ -12,7 +12,7 @@ mod run;
 mod setup;
 mod test;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -55,9 +55,9 @@ enum Command {
         /// With the node's daemon, waiting to be claimed.
         #[arg(long, requires = "up")]
         daemon: bool,
-        /// Removes every node but those of a bed that a running program holds.
-        #[arg(long)]
-        down: bool,
+        /// Removes the beds of these names, or every one, but those that a running program holds.
+        #[arg(long, value_name = "BED", num_args = 0..)]
+        down: Option<Vec<String>>,
     },
 }
 
@@ -76,18 +76,22 @@ fn run(command: Command) -> Result<()> {
         Command::Test { rest } => test::run(&rest),
         Command::Ci => ci::run(),
         Command::Fuzz(options) => fuzz::run(&options),
-        Command::Testbed { up, daemon, down } => testbed(&up, daemon, down),
+        Command::Testbed { up, daemon, down } => testbed(&up, daemon, down.as_deref()),
         Command::Bench { parts } => bench::run(&parts),
         Command::Demo { down } => demo::run(down),
         Command::Dist => dist::run(),
     }
 }
 
-fn testbed(up: &[String], daemon: bool, down: bool) -> Result<()> {
+fn testbed(up: &[String], daemon: bool, down: Option<&[String]>) -> Result<()> {
     if !up.is_empty() {
         return boot(up, daemon);
     }
-    let removed = if down { muster_testbed::remove_all()? } else { muster_testbed::collect_garbage()? };
+    let removed = match down {
+        None => muster_testbed::collect_garbage()?,
+        Some([]) => muster_testbed::remove_all()?,
+        Some(names) => taken_down(names)?,
+    };
     for name in &removed {
         println!("removed {name}");
     }
@@ -95,6 +99,20 @@ fn testbed(up: &[String], daemon: bool, down: bool) -> Result<()> {
         println!("{bed:?}");
     }
     Ok(())
+}
+
+fn taken_down(names: &[String]) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for name in names {
+        let gone = muster_testbed::remove(name)?;
+        if gone.is_empty() {
+            let free = muster_testbed::list()?.into_iter().filter(|b| !b.owned).map(|b| b.name);
+            let free = free.collect::<Vec<_>>().join(" ");
+            bail!("no bed {name} that could be removed (a program may hold it); these could be: {free}");
+        }
+        all.extend(gone);
+    }
+    Ok(all)
 }
 
 fn boot(names: &[String], daemon: bool) -> Result<()> {

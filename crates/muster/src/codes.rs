@@ -47,7 +47,7 @@ codes! {
     Usage = "usage", Usage, "the command line does not parse", "Run the command with --help.";
     SecretOnArgv = "secret-on-argv", Usage, "a secret's value was given on the command line", "Write it into a file and use --secret NAME=@FILE, or pipe it in with NAME=-.";
     SecretForm = "secret-form", BadInput, "a secret cannot be used as it is", "Give 8 to 65536 bytes of one line, without NUL, CR or LF.";
-    ParamArgument = "param-argument", Usage, "a --param is not NAME=VALUE, or names one thing twice", "Write --param NAME=VALUE, each name once.";
+    ParamArgument = "param-argument", Usage, "a --param is not NAME=VALUE, names one thing twice, or gives many hosts what each has its own of", "Write --param NAME=VALUE, each name once.";
     StdinTwice = "stdin-twice", Usage, "standard input was asked for twice", "Let one option read `-` and give the others a file.";
     CodeUnknown = "code-unknown", BadInput, "there is no error code of that name", "Run `muster explain` to list them.";
 

@@ -104,7 +104,7 @@ pub struct Var {
 }
 
 /// A variable's value.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VarValue {
     /// Not secret.
     Plain(String),

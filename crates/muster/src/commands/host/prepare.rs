@@ -45,6 +45,7 @@ pub fn prepare<'h>(
     hosts: &[&'h Host],
     wanted: &Wanted<'_>,
 ) -> Result<Vec<Ready<'h>>, Faults> {
+    wanted.given.suits_all(hosts)?;
     let mut two = None;
     let mut one = None;
     let mut raw = None;

@@ -117,6 +117,24 @@ impl Given {
         Ok(all.into_iter().collect())
     }
 
+    /// Whether one value for all of these hosts is what anybody would want: not where the inventory gives each its own.
+    pub fn suits_all(&self, hosts: &[&Host]) -> Result<(), Faults> {
+        let mut faults = Vec::new();
+        for name in self.values.keys() {
+            let own = |host: &&Host| host.vars.iter().find(|v| v.name == *name).map(|v| v.value.clone());
+            let mut all = hosts.iter().filter_map(own);
+            let first = all.next();
+            if all.any(|other| Some(&other) != first.as_ref()) {
+                let what = format!(
+                    "{name} has one value for {} hosts on the command line, and the inventory gives each its own",
+                    hosts.len()
+                );
+                faults.push(Fault::new(Own::ParamArgument, what).fix("Leave it out, or name one host."));
+            }
+        }
+        Faults::check(faults)
+    }
+
     /// Names of parameters whose name says that they are a secret, and that stand on the command line all the same.
     pub fn suspicious(&self) -> Vec<&str> {
         let secret = |name: &str| {
@@ -158,6 +176,19 @@ mod tests {
     fn given(params: &[&str], secrets: &[&str]) -> Result<Given, Vec<String>> {
         let own = |t: &[&str]| t.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
         Given::read(&own(params), &own(secrets)).map_err(|f| f.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn one_value_is_not_for_hosts_that_have_their_own() {
+        let text = "defaults:\n  vars: {MUSTER_NODE_NAME: {from: name}, MUSTER_REGION: eu}\nhosts: {a: {ssh: {address: a}}, b: {ssh: {address: b}}}\n";
+        let inv = Inventory::parse(text, Path::new("i.yaml"), None).unwrap();
+        let (one, both) = ([&inv.hosts[0]], [&inv.hosts[0], &inv.hosts[1]]);
+        let name = given(&["MUSTER_NODE_NAME=x"], &[]).unwrap();
+        assert!(name.suits_all(&one).is_ok());
+        let told = name.suits_all(&both).unwrap_err().iter().map(ToString::to_string).collect::<String>();
+        assert!(told.contains("MUSTER_NODE_NAME has one value for 2 hosts"), "{told}");
+        let region = given(&["MUSTER_REGION=us"], &[]).unwrap();
+        assert!(region.suits_all(&both).is_ok(), "the inventory gives both the same");
     }
 
     #[test]
