@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use musterd::{bootstrap, console, edge, places};
+use musterd::{bootstrap, console, edge, fetch, places};
 
 /// The node's own daemon.
 #[derive(Parser)]
@@ -25,6 +25,8 @@ enum Command {
     },
     /// The half that may: root, no network.
     Core(musterd::core::Options),
+    /// Gets one text for the core from the URL that it names; standard input is the connection to it.
+    Fetch,
     /// Makes of the node what its document says.
     Bootstrap(bootstrap::Options),
     /// Shows who owns the node, and what it waits for.
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     match Line::parse().command {
         Command::Edge { socket } => edge::main(socket),
         Command::Core(options) => musterd::core::run(&options),
+        Command::Fetch => fetch::main(),
         Command::Bootstrap(options) => bootstrap::run(&options),
         Command::Status(socket) => console::status(&socket),
         Command::Pairing(command) => console::pairing(&command),

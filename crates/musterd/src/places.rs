@@ -59,6 +59,10 @@ pub const BUILDING: &str = "/run/muster/building";
 pub const EDGE_SOCKET: &str = "/run/muster/edge/core.sock";
 /// Where root on the machine reaches the core; 0600.
 pub const CONTROL_SOCKET: &str = "/run/muster/control.sock";
+/// Where the core reaches a fetcher; 0600, made by systemd when something is to be fetched.
+pub const FETCH_SOCKET: &str = "/run/muster/fetch.sock";
+/// What servers of URLs are judged by, instead of the machine's own trust anchors, where it is there.
+pub const FETCH_ANCHORS: &str = "/etc/muster/fetch-ca.pem";
 /// The machine's own document.
 pub const DOCUMENT: &str = muster_document::sources::Source::FILE;
 /// Reached when the node has an owner and knows what to be.

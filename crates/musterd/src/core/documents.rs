@@ -1,7 +1,9 @@
 //! The node's document: where it was found, and what it says.
 //!
-//! The search is [`muster_document::sources`]'; here are the files. Nothing is fetched from a network: the core has none. A pointer to
-//! a URL ends the search with a fault that says so, since to go on would let another document answer for it.
+//! The search is [`muster_document::sources`]'; here are the files. A document that `muster.config=` names by a URL is fetched once a
+//! boot, by the core's start ([`fetch_pointed`]), and lies below [`VOLATILE`](crate::places::VOLATILE) from then on: whoever looks in
+//! this boot finds that one, the bootstrap too. One that could not be fetched ends the search with a fault, since to go on would let another
+//! document answer for it; so does one that will not do, which is not kept, so that the next start asks again.
 
 use std::path::Path;
 
@@ -9,13 +11,21 @@ use muster_core::UtcTime;
 use muster_document::sources::{self, Pointer, Source};
 use muster_document::{Document, read, read_embedded};
 use muster_sys::file::Root;
+use muster_sys::state::Durability;
 use muster_tls::OperatorCa;
+use serde::{Deserialize, Serialize};
 
-use super::disk::{Disk, text_of, trusted};
-use crate::places::Places;
+use super::disk::{self, Disk, text_of};
+use super::fetching::{Fetched, fetch};
+use super::owner::Patience;
+use super::source::shown;
 
 /// Longest document, in bytes.
 pub const MAX: u64 = 1 << 20;
+/// The same of one that is fetched.
+const MAX_FETCHED: u32 = 1 << 20;
+/// The document of this boot that was fetched.
+const FETCHED: &str = "document.json";
 /// The kernel's own bound of a command line is far below.
 const MAX_COMMAND_LINE: u64 = 64 * 1024;
 
@@ -66,31 +76,24 @@ fn told<T>(read: Result<T, Vec<muster_document::yaml::Fault>>, shown: &str) -> R
 /// # Errors
 /// One line: the first source that fails for another reason than absence.
 pub fn find(disk: &Disk, judged: Judged) -> Result<Option<Found>, String> {
-    find_in(disk.places(), judged)
-}
-
-/// The same for whoever has no state open.
-///
-/// # Errors
-/// As [`find`].
-pub fn find_in(places: &Places, judged: Judged) -> Result<Option<Found>, String> {
-    let root = trusted(places)?;
+    let root = disk.root()?;
     for source in Source::ALL {
-        if let Some(found) = look(&root, source, judged)? {
+        if let Some(found) = look(disk, &root, source, judged)? {
             return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
-fn look(root: &Root, source: Source, judged: Judged) -> Result<Option<Found>, String> {
+fn look(disk: &Disk, root: &Root, source: Source, judged: Judged) -> Result<Option<Found>, String> {
     let path = match source {
         Source::File => Source::FILE.to_owned(),
         Source::CloudInit => Source::CLOUD_INIT.to_owned(),
         Source::Image => Source::IMAGE.to_owned(),
         Source::KernelCommandLine => match pointed_at(root)? {
             None => return Ok(None),
-            Some(path) => path,
+            Some(Pointer::File(path)) => path,
+            Some(Pointer::Url(url)) => return kept(disk, &url, judged),
         },
     };
     let text = match text(root, &path, MAX)? {
@@ -108,16 +111,59 @@ fn look(root: &Root, source: Source, judged: Judged) -> Result<Option<Found>, St
     Ok(document.map(|document| Found { from: path, document }))
 }
 
-fn pointed_at(root: &Root) -> Result<Option<String>, String> {
+fn pointed_at(root: &Root) -> Result<Option<Pointer>, String> {
     let Some(line) = text(root, "/proc/cmdline", MAX_COMMAND_LINE)? else { return Ok(None) };
-    match sources::pointer(&line)? {
-        None => Ok(None),
-        Some(Pointer::File(path)) => Ok(Some(path)),
-        Some(Pointer::Url(_)) => Err(format!(
-            "{} names a URL, and this build fetches no document; put it on the machine and name its path",
-            Source::KernelCommandLine
+    sources::pointer(&line)
+}
+
+/// What was fetched in this boot, and from where.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    url: String,
+    text: String,
+}
+
+fn kept(disk: &Disk, url: &str, judged: Judged) -> Result<Option<Found>, String> {
+    let source = Source::KernelCommandLine;
+    match disk::read_json::<Kept>(&disk.run, FETCHED)?.filter(|kept| kept.url == url) {
+        Some(kept) => {
+            let document = parse(&kept.text, shown(url), judged)?;
+            Ok(document.map(|document| Found { from: shown(url).to_owned(), document }))
+        }
+        None => Err(format!(
+            "{source} names {}, which was not fetched in this boot; musterd-core fetches it when it starts",
+            shown(url)
         )),
     }
+}
+
+/// Fetches the document that `muster.config=` names by a URL, where the search comes to it and it was not fetched in this boot. `false`:
+/// told to end meanwhile.
+///
+/// # Errors
+/// One line. The search has the same fault then, or a better one.
+pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Result<bool, String> {
+    let root = disk.root()?;
+    for source in [Source::File, Source::CloudInit] {
+        if look(disk, &root, source, judged)?.is_some() {
+            return Ok(true);
+        }
+    }
+    let Some(Pointer::Url(url)) = pointed_at(&root)? else { return Ok(true) };
+    if disk::read_json::<Kept>(&disk.run, FETCHED)?.is_some_and(|kept| kept.url == url) {
+        return Ok(true);
+    }
+    let named = |why: &str| format!("{}: {}: {why}", Source::KernelCommandLine, shown(&url));
+    muster_sys::service::tell(&format!("STATUS=fetches {}", shown(&url)));
+    let bytes = match fetch(disk, &url, None, MAX_FETCHED, patience) {
+        Fetched::Got(bytes) => bytes,
+        Fetched::Not { why, .. } => return Err(named(&why)),
+        Fetched::Ended => return Ok(false),
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| named("it answers no text (UTF-8)"))?.to_owned();
+    parse(&text, shown(&url), judged)?;
+    disk::write_json(&disk.run, FETCHED, &Kept { url, text }, Durability::Volatile)?;
+    Ok(true)
 }
 
 /// A trusted text file, if it is there.

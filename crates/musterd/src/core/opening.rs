@@ -1,12 +1,12 @@
 //! The start of the core: from what the disk and the documents say to an [`Owner`].
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use muster_core::UtcTime;
 use muster_core::machine::Membership;
-use muster_document::values::{Place, SecretSource};
+use muster_document::values::SecretSource;
 use muster_document::{Mode, OperatorCa as Named};
 use muster_tls::OperatorCa;
 
@@ -15,13 +15,8 @@ use super::documents::{self, Judged};
 use super::enrolment::{self, Session};
 use super::owner::{CannotOpen, Clock, Opened, Owner, Patience, Settings, State, Trust};
 use super::record::{self, Method, Record};
-use super::{banner, hold, identity, revocation, say, units};
+use super::{banner, hold, identity, revocation, say, source, units};
 use crate::places::Places;
-
-/// Longest authority in a file, in bytes.
-const MAX_AUTHORITY: u64 = 64 * 1024;
-/// Between two looks at a file that is not there yet.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Owner {
     pub(super) fn open_at(places: &Places, now: Clock, patience: Patience<'_>) -> Result<Opened, CannotOpen> {
@@ -31,7 +26,7 @@ impl Owner {
         let membership = hold::membership(&disk)?;
         // A reset goes on to its end, whatever the document that it gave back says.
         let kept = authority.is_some() || membership == Membership::Leaving;
-        let settings = settings(&disk, kept, now())?;
+        let Some(settings) = settings(&disk, kept, now(), patience)? else { return Ok(Opened::Ended) };
         let mode = settings.mode(authority.is_some());
         if mode == Mode::Disabled && membership != Membership::Leaving {
             return not_wanted(&disk, &settings, membership);
@@ -43,7 +38,7 @@ impl Owner {
         let mut session = None;
         if authority.is_none() && membership != Membership::Leaving {
             match mode {
-                Mode::Configured => match named(&disk, &settings, patience)? {
+                Mode::Configured => match named(&disk, &settings, membership, patience)? {
                     Some(pem) => authority = Some(pin(&disk, &pem, &now)?),
                     None => return Ok(Opened::Ended),
                 },
@@ -105,15 +100,26 @@ impl Settings {
     }
 }
 
-fn settings(disk: &Disk, claimed: bool, now: UtcTime) -> Result<Settings, CannotOpen> {
+/// `None`: told to end meanwhile.
+fn settings(
+    disk: &Disk,
+    claimed: bool,
+    now: UtcTime,
+    patience: Patience<'_>,
+) -> Result<Option<Settings>, CannotOpen> {
     let judged = if claimed { Judged::Read } else { Judged::Now(now) };
-    match documents::find(disk, judged) {
-        Ok(found) => Ok(Settings { document: found.map(|f| f.document), broken: None }),
+    let found = match documents::fetch_pointed(disk, judged, patience) {
+        Ok(true) => documents::find(disk, judged),
+        Ok(false) => return Ok(None),
+        Err(e) => Err(e),
+    };
+    match found {
+        Ok(found) => Ok(Some(Settings { document: found.map(|f| f.document), broken: None })),
         Err(e) if claimed => {
             say::warning(&format!(
                 "the document of the node cannot be read; the API runs on its defaults and demands proofs: {e}"
             ));
-            Ok(Settings { document: None, broken: Some(e) })
+            Ok(Some(Settings { document: None, broken: Some(e) }))
         }
         Err(e) => Err(CannotOpen(e)),
     }
@@ -162,12 +168,41 @@ fn nobody_of_a_member() -> CannotOpen {
 }
 
 /// Modes A and B: the document names the owner. `None`: told to end while waiting.
-fn named(disk: &Disk, settings: &Settings, patience: Patience<'_>) -> Result<Option<String>, CannotOpen> {
+fn named(
+    disk: &Disk,
+    settings: &Settings,
+    membership: Membership,
+    patience: Patience<'_>,
+) -> Result<Option<String>, CannotOpen> {
     match settings.document.as_ref().and_then(|d| d.api.operator_ca.as_ref()) {
         Some(Named::Inline(pem)) => Ok(Some(pem.clone())),
-        Some(Named::From(source)) => Ok(resolve(disk, source, patience)?),
+        Some(Named::From(source)) => Ok(resolve(disk, source, membership, patience)?),
         None => Err(CannotOpen("the document names no authority".to_owned())),
     }
+}
+
+/// Waits for the authority in sight: a node that waits is parked, and does not look like one that failed.
+fn resolve(
+    disk: &Disk,
+    source: &SecretSource,
+    membership: Membership,
+    patience: Patience<'_>,
+) -> Result<Option<String>, String> {
+    let told = RefCell::new(String::new());
+    let waits = |why: &str| {
+        if told.borrow().is_empty()
+            && membership == Membership::None
+            && let Err(e) = units::park(disk.places())
+        {
+            say::warning(&e);
+        }
+        if told.replace(why.to_owned()) != why {
+            say::info(&format!("waits for an owner: {why}"));
+            muster_sys::service::tell(&format!("STATUS=parked: waits for an owner: {why}"));
+        }
+    };
+    let found = source::resolve(disk, source, patience, &waits)?;
+    Ok(found.map(|text| text.to_string()))
 }
 
 fn pin(disk: &Disk, pem: &str, now: &Clock) -> Result<OperatorCa, CannotOpen> {
@@ -176,28 +211,4 @@ fn pin(disk: &Disk, pem: &str, now: &Clock) -> Result<OperatorCa, CannotOpen> {
     record::commit(disk, &ca, record, None)?.iter().for_each(|w| say::warning(w));
     say::info(&format!("owned by {} ({}), as the document says", ca.name(), ca.fingerprint()));
     Ok(ca)
-}
-
-fn resolve(disk: &Disk, source: &SecretSource, patience: Patience<'_>) -> Result<Option<String>, String> {
-    let name = source.reached_through;
-    let Place::File(path) = &source.place else {
-        return Err(format!(
-            "{name} names a URL, and this build fetches none; put the certificate on the machine and name its path, or write it into operatorCA"
-        ));
-    };
-    let root = disk.root()?;
-    let since = muster_sys::clock::since_boot();
-    loop {
-        if let Some(pem) = documents::text(&root, path, MAX_AUTHORITY).map_err(|e| format!("{name}: {e}"))? {
-            return Ok(Some(pem));
-        }
-        let waited = muster_sys::clock::since_boot().saturating_sub(since);
-        if waited >= source.wait_for.unwrap_or_default() {
-            return Err(format!("{name}: {path} does not exist, after {} s", waited.as_secs()));
-        }
-        muster_sys::service::tell(&format!("STATUS=waits for {path} ({name})"));
-        if !patience(PATIENCE) {
-            return Ok(None);
-        }
-    }
 }

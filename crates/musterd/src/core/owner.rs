@@ -149,8 +149,8 @@ pub enum Revocation {
 
 impl Owner {
     /// Reads the node's documents and its state, makes what is missing (serving identity, pairing code), pins the authority that a
-    /// document names, and releases the bootstrap where nothing holds it. Where the authority is to come from a file that is not
-    /// there yet, it waits as long as the document says (`waitFor`, at most an hour), by `patience`.
+    /// document names, and releases the bootstrap where nothing holds it. Where the authority is to come from a file or a URL where it is
+    /// not yet, it waits as long as the document says (`waitFor`, at most an hour), by `patience`.
     ///
     /// # Errors
     /// A document that cannot be read, state that may not be trusted, a node that is in a cluster and has no owner.

@@ -14,6 +14,8 @@ pub(super) const EDGE: &str = "musterd-edge.service";
 const SOCKETS: [&str; 2] = ["musterd-edge.socket", "musterd-control.socket"];
 const BOOTSTRAP: &str = "muster-bootstrap.service";
 const PARKED: &str = "muster-parked.target";
+/// What starts a fetcher for each connection.
+const FETCH: &str = "muster-fetch.socket";
 /// It only queues jobs.
 const TIME: Duration = Duration::from_secs(20);
 
@@ -41,6 +43,14 @@ pub(super) fn start_edge(places: &Places) -> Result<(), String> {
     ask(places, "start", &[EDGE])
 }
 
+/// Sees to it that there is somebody who fetches: there is only where something is to be fetched. Waits for it.
+///
+/// # Errors
+/// One line.
+pub(super) fn start_fetching(places: &Places) -> Result<(), String> {
+    call(places, &["start", "--no-ask-password", "--", FETCH])
+}
+
 /// Ends the other half, where a document before this one wanted it, and the sockets: else the next knock would start us again. With
 /// `forever`, no preset, no package and no administrator in a hurry starts any of it again: that takes `systemctl unmask`.
 ///
@@ -54,11 +64,16 @@ pub(super) fn stand_down(places: &Places, forever: bool) -> Result<(), String> {
 }
 
 fn ask(places: &Places, verb: &str, units: &[&str]) -> Result<(), String> {
-    let told = || format!("systemctl {verb} {}", units.join(" "));
+    // A reload would make this unit a masked one under its own feet, and its end with 78 a failure.
+    let words = [verb, "--no-block", "--no-reload", "--no-ask-password", "--"];
+    call(places, &[&words, units].concat())
+}
+
+fn call(places: &Places, words: &[&str]) -> Result<(), String> {
+    let plain: Vec<&str> = words.iter().copied().filter(|w| !w.starts_with('-')).collect();
+    let told = || format!("systemctl {}", plain.join(" "));
     let out = Command::new(places.at("/usr/bin/systemctl"))
-        // A reload would make this unit a masked one under its own feet, and its end with 78 a failure.
-        .args([verb, "--no-block", "--no-reload", "--no-ask-password", "--"])
-        .args(units)
+        .args(words)
         .deadline(TIME)
         .run()
         .map_err(|e| format!("{}: {}", told(), e.line()))?;

@@ -28,6 +28,26 @@ use seccompiler::{
 /// # Errors
 /// What could not be given up. A kernel without Landlock is no error: the line says so.
 pub fn confine() -> Result<String, String> {
+    give_up(Sockets::Streams)
+}
+
+/// The same, and with it every new socket: what is open is what there is.
+///
+/// # Errors
+/// As [`confine`].
+pub fn confine_without_sockets() -> Result<String, String> {
+    give_up(Sockets::None)
+}
+
+/// Which sockets may still be made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sockets {
+    /// Streams of Unix or TCP.
+    Streams,
+    None,
+}
+
+fn give_up(sockets: Sockets) -> Result<String, String> {
     fn told<E: core::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
         move |e| format!("cannot give up {what}: {e}")
     }
@@ -44,7 +64,8 @@ pub fn confine() -> Result<String, String> {
     }
     let files = files().map_err(told("files"))?;
     // Last, because the others are system calls too.
-    seccompiler::apply_filter(&filter().map_err(told("system calls"))?).map_err(told("system calls"))?;
+    seccompiler::apply_filter(&filter(sockets).map_err(told("system calls"))?)
+        .map_err(told("system calls"))?;
     Ok(format!("confined: no capabilities, system calls by list, {files}"))
 }
 
@@ -76,10 +97,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_shutdown,
     libc::SYS_close,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept4,
     libc::SYS_getsockname,
     libc::SYS_getpeername,
     libc::SYS_getsockopt,
@@ -110,30 +127,36 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// The same where an older name is still used.
+/// What makes another connection.
+const CONNECTING: &[libc::c_long] = &[libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4];
+
+/// System calls that are taken where an older name is still used.
 #[cfg(target_arch = "x86_64")]
 const OLD_CALLS: &[libc::c_long] = &[libc::SYS_epoll_wait, libc::SYS_poll];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_CALLS: &[libc::c_long] = &[];
 
-fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+fn filter(sockets: Sockets) -> Result<BpfProgram, seccompiler::BackendError> {
     let is = |argument, op, value: libc::c_int| {
         SeccompCondition::new(argument, Len::Dword, op, u64::from(value.unsigned_abs()))
     };
     let masked = |mask: libc::c_int| Op::MaskedEq(u64::from(mask.unsigned_abs()));
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         CALLS.iter().chain(OLD_CALLS).map(|call| (*call, Vec::new())).collect();
-    // A stream of Unix or TCP; without the flags that are in the type (socket(2)).
-    let kind = masked(0xf);
-    rules.insert(
-        libc::SYS_socket,
-        [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6]
-            .into_iter()
-            .map(|family| {
-                SeccompRule::new(vec![is(0, Op::Eq, family)?, is(1, kind.clone(), libc::SOCK_STREAM)?])
-            })
-            .collect::<Result<_, _>>()?,
-    );
+    if sockets == Sockets::Streams {
+        rules.extend(CONNECTING.iter().map(|call| (*call, Vec::new())));
+        // A stream of Unix or TCP; without the flags that are in the type (socket(2)).
+        let kind = masked(0xf);
+        rules.insert(
+            libc::SYS_socket,
+            [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6]
+                .into_iter()
+                .map(|family| {
+                    SeccompRule::new(vec![is(0, Op::Eq, family)?, is(1, kind.clone(), libc::SOCK_STREAM)?])
+                })
+                .collect::<Result<_, _>>()?,
+        );
+    }
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![SeccompRule::new(vec![is(2, masked(libc::PROT_EXEC), 0)?])?]);
     }

@@ -14,6 +14,8 @@ fn the_units_are_sound_and_there_is_an_account_that_owns_nothing() -> Result<()>
         "musterd-core.service",
         "musterd-edge.service",
         "muster-bootstrap.service",
+        "muster-fetch.socket",
+        "muster-fetch@.service",
     ])?;
     assert_eq!((said.ok(), said.stderr_text().as_str()), (true, ""), "systemd-analyze verify");
     let account = node.sh("getent passwd muster-edge")?;
