@@ -2,7 +2,7 @@
 
 use crate::{Said, refused};
 use musterd::edge::ask::{Wanted, methods, read};
-use musterd::fetch::words::{Told, Wanted};
+use musterd::fetch::words;
 use musterd::wire::{self, Hello, Kind, MAX_FRAME, Reply, ToCore, ToEdge};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,8 +65,8 @@ pub fn frames(data: &[u8]) -> Said {
                 same::<ToCore>(&content),
                 same::<ToEdge>(&content),
                 same::<Reply>(&content),
-                same::<Wanted>(&content),
-                same::<Told>(&content),
+                same::<words::Wanted>(&content),
+                same::<words::Told>(&content),
             ];
             if known.iter().all(Option::is_none) {
                 return Said::Refused;
