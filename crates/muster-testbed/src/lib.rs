@@ -45,6 +45,7 @@ mod relay;
 mod requirements;
 mod rootfs;
 mod ssh;
+mod trap;
 
 pub use accounts::Sudo;
 pub use bed::{NodeBuilder, Testbed};
@@ -58,6 +59,7 @@ pub use relay::{BadCable, Cable};
 pub use requirements::{Missing, REQUIRED, missing_packages, why_not};
 pub use rootfs::{Rootfs, RootfsSpec};
 pub use ssh::{KeyPair, Ssh};
+pub use trap::{Step, Trap};
 
 /// Skips the calling test, with the reason, where real nodes cannot run; with `CI` set the test fails instead.
 #[macro_export]

@@ -24,6 +24,7 @@ pub const REQUIRED: &[Missing] = &[
     Missing { package: "util-linux", file: "/usr/bin/nsenter" },
     Missing { package: "nftables", file: "/usr/sbin/nft" },
     Missing { package: "procps", file: "/usr/bin/pgrep" },
+    Missing { package: "strace", file: "/usr/bin/strace" },
 ];
 
 /// The required packages that are not installed.

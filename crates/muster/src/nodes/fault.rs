@@ -38,8 +38,12 @@ fn why_turned(why: Turned) -> String {
 
 /// The node's own words.
 pub fn of_node(name: &str, operation: Option<Operation>, fault: &muster_api::Fault) -> Fault {
+    let reads = operation.is_some_and(|o| o.row().danger == Danger::Reads);
+    // Its core ended over the call, or is not done with it: what became of it the node does not know either.
+    let unknown = matches!(fault.reason.as_str(), "core-lost" | "deadline");
     let code = match fault.kind {
         Kind::TooMany | Kind::Busy => Own::NodeBusy,
+        Kind::Failed if unknown && !reads => Own::OutcomeUnknown,
         Kind::Failed => Own::NodeFailed,
         _ if fault.reason == "would-bootstrap" => Own::WouldBootstrap,
         // A node says over HTTP what TLS has no time for: the handshake was good, and the certificate is not.
@@ -78,6 +82,12 @@ mod tests {
         }
         let deadline = Error::Deadline { endpoint: "a".parse().unwrap(), secs: 35 };
         assert_eq!(told("edge-1", Some(Operation::Drain), &deadline).exit(), Exit::OutcomeUnknown);
+        for reason in ["core-lost", "deadline"] {
+            let fault = || Error::Fault(Box::new(muster_api::Fault::failed(reason, "x")));
+            let exit = |o| told("edge-1", Some(o), &fault()).exit();
+            assert_eq!(exit(Operation::Reset), Exit::OutcomeUnknown, "{reason}");
+            assert_eq!(exit(Operation::NodeState), Exit::Failed, "{reason}");
+        }
         let away = Error::TurnedAway { endpoint: "a".parse().unwrap(), why: Turned::Revoked };
         assert_eq!(told("edge-1", Some(Operation::Reset), &away).exit(), Exit::Unreachable);
     }

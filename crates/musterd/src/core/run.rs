@@ -77,9 +77,7 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     let Some(_alone) = Lock::try_take_folder(&disk.api) else {
         return Err("another `musterd core` runs on this node: `systemctl status musterd-core`".to_owned());
     };
-    if let Err(e) = ops::reset::settle(&places) {
-        say::warning(&e);
-    }
+    let mut audit = settled(&places)?;
     let owner: Arc<Owner> =
         match Owner::open(&places, &|d| signals.wait(d).is_none()).map_err(|e| e.to_string())? {
             Opened::Ended => return Ok(ExitCode::SUCCESS),
@@ -90,7 +88,10 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
                 return Ok(ExitCode::from(NOT_WANTED));
             }
         };
-    let audit = Arc::new(Audit::open(&places).map_err(|e| e.to_string())?);
+    let audit = match audit.take() {
+        Some(audit) => audit,
+        None => Arc::new(Audit::open(&places).map_err(|e| e.to_string())?),
+    };
     audit.tell_head();
     let core = Core::new(places.clone(), owner, Arc::clone(&audit));
     let gate = gate(options, &places, !sockets.is_empty())?;
@@ -125,12 +126,35 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
             say::warning(&e);
         }
     }
-    ops::reset::resume(&places, &core.works, &core.owner);
+    ops::reset::resume(&places, &core.works, &core.owner, |phase| {
+        let event = Event::new("resumed").op("reset").reason(phase);
+        if audit.first(&event, Room::Reserved).is_err() {
+            audit.waits(event);
+        }
+    });
     wait(&signals, &core.owner);
     core.audit.waits(Event::new("stopped"));
     let _ = audit.flush();
     audit.tell_head();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a reset that the last boot was the end of, and writes that down: whoever asked for it may never have been answered.
+fn settled(places: &Places) -> Result<Option<Arc<Audit>>, String> {
+    match ops::reset::settle(places) {
+        Ok(false) => return Ok(None),
+        Ok(true) => {}
+        Err(e) => {
+            say::warning(&e);
+            return Ok(None);
+        }
+    }
+    let audit = Audit::open(places).map_err(|e| e.to_string())?;
+    let event = Event::new("outcome").op("reset").decision(Decision::Allowed).reason("rebooted");
+    if audit.first(&event, Room::Reserved).is_err() {
+        audit.waits(event);
+    }
+    Ok(Some(Arc::new(audit)))
 }
 
 /// Answers root on the machine, and writes down what he changed. He owns the machine: a record that cannot be written does not stop him.

@@ -218,27 +218,31 @@ pub(super) fn begin(request: &Request<'_>) -> Result<Done, Fault> {
     }))
 }
 
-/// Ends what the last boot began and this one is the end of. Before ownership is read: the owner is gone already.
+/// Ends what the last boot began and this one is the end of; whether there was one. Before ownership is read: the owner is gone
+/// already.
 ///
 /// # Errors
 /// One line: the node stays as it is, and is leaving.
-pub fn settle(places: &Places) -> Result<(), String> {
+pub fn settle(places: &Places) -> Result<bool, String> {
     let reset = Reset::open(places, &|| Ok(())).map_err(|e| e.error)?;
-    if reset.settle().map_err(|e| e.error)? {
+    let ended = reset.settle().map_err(|e| e.error)?;
+    if ended {
         lifecycle::record("the reset is done: the node has no owner");
     }
-    Ok(())
+    Ok(ended)
 }
 
-/// Goes on with a reset that something interrupted, on a thread of its own. After ownership was read.
-pub fn resume(places: &Places, works: &Works, owner: &Arc<Owner>) {
+/// Goes on with a reset that something interrupted, on a thread of its own. After ownership was read. `told` is called first where
+/// there is one, with its phase.
+pub fn resume(places: &Places, works: &Works, owner: &Arc<Owner>, told: impl FnOnce(&str)) {
+    let Some(ResetState { phase, .. }) = state(places) else { return };
     match Reset::open(places, &|| Ok(())).and_then(|reset| reset.ended()) {
-        _ if state(places).is_none() => return,
         Ok(false) => {}
         // It rebooted, and that cannot be written down: once more would change nothing.
         Ok(true) => return lifecycle::record("the reset is done, and its record cannot be removed"),
         Err(fault) => return lifecycle::record(&format!("the reset does not go on: {}", fault.error)),
     }
+    told(&phase);
     let (places, works, owner) = (places.clone(), works.clone(), Arc::clone(owner));
     let spawned =
         std::thread::Builder::new().name("reset".to_owned()).spawn(move || finish(&places, &works, &owner));
