@@ -32,11 +32,15 @@ pub fn musterd_files() -> Result<Vec<Packaged>> {
     Ok(files)
 }
 
-/// Links that the package has: what is wanted by a target of ours, with no administrator's word for it.
-pub const MUSTERD_LINKS: &[(&str, &str)] = &[(
-    "/usr/lib/systemd/system/muster-claimed.target.wants/muster-bootstrap.service",
-    "../muster-bootstrap.service",
-)];
+/// Links that the package has: what is wanted by a target of ours, with no administrator's word for it; and the notice of a node
+/// that nobody owns, in the folder that agetty(8) reads beside `/etc/issue`. It reads `/run/issue.d` only where that file is absent.
+pub const MUSTERD_LINKS: &[(&str, &str)] = &[
+    (
+        "/usr/lib/systemd/system/muster-claimed.target.wants/muster-bootstrap.service",
+        "../muster-bootstrap.service",
+    ),
+    ("/etc/issue.d/50-muster.issue", "../../run/issue.d/muster.issue"),
+];
 
 /// What the package does whenever it is installed.
 pub const MUSTERD_INSTALLED: &str = "\

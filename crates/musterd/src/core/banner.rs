@@ -1,14 +1,17 @@
 //! What an unclaimed machine tells whoever stands before it: address, pairing code, fingerprint, and what to type.
 //!
-//! On every console, in the journal, and above each login prompt (`/run/issue.d`, agetty(8), whose `\4` stands for the address
-//! that the machine has by then). Removed when the machine has an owner; the code is worth nothing after that.
+//! On every console, in the journal, and above each login prompt (agetty(8), whose `\4` stands for the address that the machine
+//! has by then). agetty reads `/run/issue.d` only where there is no `/etc/issue`; for where there is, the package has a link in
+//! `/etc/issue.d`. Removed when the machine has an owner; the code is worth nothing after that.
 
 use std::net::IpAddr;
 
 use muster_pairing::Code;
+use muster_sys::command::Command;
 use muster_sys::state::{Durability, StateDir};
 use muster_tls::Fingerprint;
 use std::path::Path;
+use std::time::Duration;
 
 use super::disk::Disk;
 use super::say;
@@ -83,12 +86,27 @@ pub(super) fn show(disk: &Disk, notice: &Notice<'_>) {
     if let Err(e) = written {
         say::warning(&format!("the login prompt does not show the pairing code: {e}"));
     }
+    prompt_anew(disk);
 }
 
 /// Takes it away.
 pub(super) fn remove(disk: &Disk) {
     if let Err(e) = folder(disk).and_then(|dir| dir.remove(FILE).map_err(|e| e.line())) {
         say::warning(&format!("the login prompt goes on showing a pairing code that is worth nothing: {e}"));
+    }
+    prompt_anew(disk);
+}
+
+/// A prompt that stands already was made of what there was before.
+fn prompt_anew(disk: &Disk) {
+    let agetty = disk.places().at("/usr/sbin/agetty");
+    if !agetty.exists() {
+        return;
+    }
+    match Command::new(agetty).arg("--reload").deadline(Duration::from_secs(5)).run() {
+        Ok(out) if out.ok() => {}
+        Ok(out) => say::warning(&format!("agetty --reload: {:?}", out.outcome)),
+        Err(e) => say::warning(&format!("agetty --reload: {}", e.line())),
     }
 }
 
