@@ -46,6 +46,7 @@ mod requirements;
 mod rootfs;
 mod ssh;
 mod trap;
+pub mod surface;
 
 pub use accounts::Sudo;
 pub use bed::{NodeBuilder, Testbed};

@@ -10,6 +10,7 @@ mod rules;
 mod rust;
 mod skips;
 mod sources;
+mod touches;
 
 use std::fs;
 use std::path::{Path, PathBuf};

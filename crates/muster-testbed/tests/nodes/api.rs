@@ -12,6 +12,7 @@ mod operations;
 mod operator;
 mod package;
 mod readme;
+mod sandbox;
 
 /// A node with the daemon's package, not started yet.
 fn installed(bed: &Testbed, name: &str) -> Result<Node> {
