@@ -2,8 +2,8 @@
 
 use crate::{Said, provision::parts, refused, ssh::NOW};
 use muster_core::UtcTime;
-use muster_tls::{Authority, Fault, Fingerprint, Lifetime, OperatorCa, RevocationList, authority};
-use std::sync::LazyLock;
+use muster_tls::{Authority, Fault, Fingerprint, Judge, Lifetime, OperatorCa, RevocationList, authority};
+use std::sync::{Arc, LazyLock};
 
 /// An authority that signed nothing in any corpus.
 static STRANGER: LazyLock<OperatorCa> = LazyLock::new(|| {
@@ -54,19 +54,25 @@ pub fn client_certificate(input: &[u8]) -> Said {
         Err(why) => return refused(&why),
     };
     let list = match RevocationList::read(bytes, &ca) {
-        Ok(list) => Some(list),
+        Ok(list) => Some(Arc::new(list)),
         Err(why) => {
             refused(&why);
             None
         }
     };
-    if let Some(read) = &list {
+    if let Some(read) = list.as_deref() {
         assert!(read.number().bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
         assert!(!read.is_after(read.number()));
     }
     assert!(RevocationList::read(bytes, &STRANGER).is_err(), "anybody's list is taken");
     let judged = ca.verify_client(der, None, NOW);
-    let with_list = ca.verify_client(der, list.as_ref(), NOW);
+    let with_list = ca.verify_client(der, list.as_deref(), NOW);
+    for (list, judged) in [(None, &judged), (list, &with_list)] {
+        let judge = Judge::new(ca.clone(), list);
+        for _ in 0..2 {
+            assert_eq!(&judge.verify_client(der, NOW), judged, "who remembers judges otherwise");
+        }
+    }
     assert!(judged.is_ok() || with_list.is_err(), "a list makes a client good");
     assert!(STRANGER.verify_client(der, None, NOW).is_err(), "whoever signed it, it is taken");
     let client = match judged {
@@ -77,6 +83,9 @@ pub fn client_certificate(input: &[u8]) -> Said {
     assert!(NOW <= client.not_after && client.fingerprint == Fingerprint::of(der));
     assert!(client.serial.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
     let later = UtcTime::from_unix(client.not_after.unix() + 1);
+    let judge = Judge::new(ca.clone(), None);
+    let _ = judge.verify_client(der, NOW);
+    assert!(judge.verify_client(der, later).is_err(), "it is remembered beyond its end");
     assert!(ca.verify_client(der, None, later).is_err(), "it is taken after its end");
     if let Some((last, head)) = der.split_last() {
         let other = [head, &[last ^ 1]].concat();

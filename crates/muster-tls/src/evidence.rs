@@ -66,6 +66,19 @@ pub fn verify_signed(certificate: &[u8], message: &[u8], scheme: u16, signature:
         .map_err(|_| Fault::NotTheHolder)
 }
 
+/// Judges evidence: the text, the certificate by whoever can, and the signature by its key.
+pub(crate) fn verify_handshake(
+    evidence: &Evidence<'_>,
+    judge: impl FnOnce(&[u8]) -> Result<Client, Fault>,
+) -> Result<Client, Fault> {
+    if !is_of_a_handshake(evidence.message) {
+        return Err(Fault::Malformed("text that a client signs in a handshake"));
+    }
+    let client = judge(evidence.certificate)?;
+    verify_signed(evidence.certificate, evidence.message, evidence.scheme, evidence.signature)?;
+    Ok(client)
+}
+
 impl OperatorCa {
     /// Judges a client by its evidence: the certificate as [`OperatorCa::verify_client`] does, and the signature by its key.
     pub fn verify_evidence(
@@ -74,11 +87,6 @@ impl OperatorCa {
         list: Option<&RevocationList>,
         now: UtcTime,
     ) -> Result<Client, Fault> {
-        if !is_of_a_handshake(evidence.message) {
-            return Err(Fault::Malformed("text that a client signs in a handshake"));
-        }
-        let client = self.verify_client(evidence.certificate, list, now)?;
-        verify_signed(evidence.certificate, evidence.message, evidence.scheme, evidence.signature)?;
-        Ok(client)
+        verify_handshake(evidence, |certificate| self.verify_client(certificate, list, now))
     }
 }

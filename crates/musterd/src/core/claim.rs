@@ -13,7 +13,6 @@
 //! no certificate at all, over which no confirmation can be computed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::{Fault, Kind};
@@ -227,7 +226,7 @@ impl Owner {
         let _lock = hold::lock(self.disk()).map_err(|e| refused(Kind::State, "busy", e))?;
         let mut warnings = record::commit(self.disk(), &ca, record.clone(), claim.document.clone())
             .map_err(|e| refused(Kind::Failed, "disk", format!("the claim was not made: {e}")))?;
-        state.trust = Some(Arc::new(Trust { authority: ca.clone(), held: Held::None }));
+        state.trust = Some(Trust::new(ca.clone(), Held::None));
         state.record = Some(record);
         // Nothing of an owner before can be in force; what lies there names another authority anyway.
         let dropped = super::revocation::drop_all(self.disk());

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::path::Path;
-use std::sync::Arc;
 
 use muster_core::UtcTime;
 use muster_core::machine::Membership;
@@ -53,7 +52,7 @@ impl Owner {
         if let Some(authority) = authority {
             state.settings.warn_of_another(&authority);
             let held = revocation::load(&disk, &authority);
-            state.trust = Some(Arc::new(Trust { authority, held }));
+            state.trust = Some(Trust::new(authority, held));
         }
         let owner = Self::of(disk, now, state);
         owner.begin(membership);

@@ -19,7 +19,7 @@ use muster_core::machine::{Hold, Membership};
 use muster_core::{Machine, Operation, Role, UtcTime};
 use muster_document::Document;
 use muster_pairing::door::Door;
-use muster_tls::{Client, Evidence, Fingerprint, OperatorCa, Serving};
+use muster_tls::{Client, Evidence, Fingerprint, Judge, OperatorCa, Serving};
 
 use super::banner::{self, Notice};
 use super::disk::Disk;
@@ -70,10 +70,20 @@ pub(super) struct Shared {
     changed: Condvar,
 }
 
-/// Whom clients are judged by.
+/// Whom clients are judged by. Never changed: another authority or list is another one, whose judge remembers nobody.
 pub(super) struct Trust {
-    pub(super) authority: OperatorCa,
     pub(super) held: Held,
+    judge: Judge,
+}
+
+impl Trust {
+    pub(super) fn new(authority: OperatorCa, held: Held) -> Arc<Self> {
+        Arc::new(Self { judge: Judge::new(authority, held.list()), held })
+    }
+
+    pub(super) const fn authority(&self) -> &OperatorCa {
+        self.judge.authority()
+    }
 }
 
 /// What the documents say, as far as they could be read.
@@ -187,7 +197,7 @@ impl Owner {
             certificate: state.serving.certificate.to_vec(),
             key: state.serving.key.to_vec(),
             listen: state.settings.listen(),
-            authority: state.trust.as_ref().map(|t| base64(t.authority.der())),
+            authority: state.trust.as_ref().map(|t| base64(t.authority().der())),
         }
     }
 
@@ -200,7 +210,7 @@ impl Owner {
     /// Whom the node obeys; `None` where nobody owns it.
     #[must_use]
     pub fn authority(&self) -> Option<OperatorCa> {
-        self.trust().map(|t| t.authority.clone())
+        self.trust().map(|t| t.authority().clone())
     }
 
     /// Where the edge listens.
@@ -268,7 +278,7 @@ impl Owner {
             scheme: proof.scheme,
             signature: &proof.signature,
         };
-        trust.authority.verify_evidence(&evidence, trust.held.list(), self.now()).map_err(|e| turned_away(&e))
+        trust.judge.verify_evidence(&evidence, self.now()).map_err(|e| turned_away(&e))
     }
 
     /// Judges the certificate (DER) of a client whose evidence was judged before: after the trust changed, and on long connections.
@@ -277,7 +287,7 @@ impl Owner {
     /// As [`Owner::judge`].
     pub fn judge_certificate(&self, certificate: &[u8]) -> Result<Client, Fault> {
         let trust = self.trust().ok_or_else(unclaimed)?;
-        trust.authority.verify_client(certificate, trust.held.list(), self.now()).map_err(|e| turned_away(&e))
+        trust.judge.verify_client(certificate, self.now()).map_err(|e| turned_away(&e))
     }
 
     /// Whether the state of the node and of its revocation list allow an operation, whoever asks. The role is another question.
@@ -328,7 +338,7 @@ impl Owner {
             at: record.and_then(|r| UtcTime::parse(&r.at).ok()),
             tainted: record.is_some_and(|r| r.tainted),
             open_enrolment: open,
-            authority: state.trust.as_ref().map(|t| t.authority.fingerprint()),
+            authority: state.trust.as_ref().map(|t| t.authority().fingerprint()),
         }
     }
 
@@ -351,15 +361,15 @@ impl Owner {
     pub fn take_list(&self, list: &[u8]) -> Result<Revocation, Fault> {
         // Read without the lock: a long list of nobody in particular must not hold up those who are judged meanwhile.
         let trust = self.trust().ok_or_else(unclaimed)?;
-        let list = revocation::read(&trust.authority, list)?;
+        let list = revocation::read(trust.authority(), list)?;
         let mut state = self.lock();
         let now = state.trust.clone().ok_or_else(unclaimed)?;
-        if now.authority != trust.authority {
+        if now.authority() != trust.authority() {
             return Err(Fault::state("busy", "the owner changed while the list was read"));
         }
-        let held = revocation::take(self.disk(), &trust.authority, list)?;
+        let held = revocation::take(self.disk(), trust.authority(), list)?;
         let told = held.told(self.now());
-        state.trust = Some(Arc::new(Trust { authority: trust.authority.clone(), held }));
+        state.trust = Some(Trust::new(trust.authority().clone(), held));
         Ok(told)
     }
 

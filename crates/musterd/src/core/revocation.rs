@@ -48,16 +48,19 @@ pub(super) enum Held {
 
 impl Held {
     /// The list to judge by.
-    pub(super) fn list(&self) -> Option<&RevocationList> {
+    pub(super) fn list(&self) -> Option<Arc<RevocationList>> {
         match self {
-            Self::List(list) => Some(list),
+            Self::List(list) => Some(Arc::clone(list)),
             Self::None | Self::Lost(_) => None,
         }
     }
 
     /// Its number, or nothing.
     pub(super) fn number(&self) -> &str {
-        self.list().map_or("", RevocationList::number)
+        match self {
+            Self::List(list) => list.number(),
+            Self::None | Self::Lost(_) => "",
+        }
     }
 
     /// For the state of the node.

@@ -61,7 +61,7 @@ impl Owner {
                 return Err(Fault::state(f.reason(), "the node is built, or being built").fix(f.fix()));
             }
             // Else the next start would put the claim's document over this one.
-            record::recover(self.disk(), Some(&trust.authority)).map_err(failed)?;
+            record::recover(self.disk(), Some(trust.authority())).map_err(failed)?;
             if record::is_pending(self.disk()) {
                 return Err(failed("what came with the claim cannot be put in its place".to_owned()));
             }
@@ -71,7 +71,7 @@ impl Owner {
             (document.role.map(muster_document::Role::as_str), document.mode() != Mode::Disabled);
         state.settings.document = Some(document);
         state.settings.broken = None;
-        state.settings.warn_of_another(&trust.authority);
+        state.settings.warn_of_another(trust.authority());
         let machine = self.machine_of(&state);
         let released = machine.hold() == muster_core::machine::Hold::Released;
         // systemd may be slow, and nobody is to wait for it to be judged.
@@ -94,7 +94,7 @@ impl Owner {
         let trust = state.trust.clone().ok_or_else(unclaimed)?;
         let new = OperatorCa::from_pem(rotation.authority, self.now())
             .map_err(|e| Fault::bad("bad-authority", format!("operatorCA: {e}")))?;
-        if new.same_key(&trust.authority) {
+        if new.same_key(trust.authority()) {
             return Err(Fault::state(
                 "same-authority",
                 "operatorCA has the key of the authority that owns the node now",
@@ -114,7 +114,7 @@ impl Owner {
             Some((scheme, signature)) => {
                 let text = muster_api::rotation_text(
                     state.serving.fingerprint().bytes(),
-                    trust.authority.fingerprint().bytes(),
+                    trust.authority().fingerprint().bytes(),
                     new.fingerprint().bytes(),
                     trust.held.number(),
                 );
@@ -128,11 +128,11 @@ impl Owner {
             }
             None => {}
         }
-        self.replace_owner(&mut state, &trust.authority, &new)
+        self.replace_owner(&mut state, trust.authority(), &new)
             .map_err(|e| Fault::failed("disk", format!("the owner is as it was: {e}")))?;
         say::warning(&format!(
             "{} (proof of {}) made {} the owner",
-            trust.authority.name(),
+            trust.authority().name(),
             client.name,
             new.fingerprint()
         ));
@@ -150,7 +150,7 @@ impl Owner {
             .clone()
             .ok_or("nobody owns this node: claim it, this is for one whose owner lost its key")?;
         let new = OperatorCa::from_pem(pem, self.now()).map_err(|e| format!("the file: {e}"))?;
-        self.replace_owner(&mut state, &trust.authority, &new)?;
+        self.replace_owner(&mut state, trust.authority(), &new)?;
         drop(state);
         self.announce();
         say::warning(&format!("root at the console made {} the owner", new.fingerprint()));
@@ -165,7 +165,7 @@ impl Owner {
         if let Err(e) = revocation::drop_all(self.disk()) {
             say::warning(&e);
         }
-        state.trust = Some(Arc::new(Trust { authority: new.clone(), held: Held::None }));
+        state.trust = Some(Trust::new(new.clone(), Held::None));
         state.record = Some(record);
         Ok(())
     }

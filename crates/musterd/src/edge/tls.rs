@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64ct::{Base64, Encoding as _};
 use muster_core::UtcTime;
-use muster_tls::{Fault, Fingerprint, OperatorCa};
+use muster_tls::{Fault, Fingerprint, Judge, OperatorCa};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::server::NoServerSessionStorage;
@@ -58,7 +58,7 @@ struct Parts(Vec<u8>, SocketAddr, Option<String>);
 /// Whom clients must be signed by, and its name, which a client chooses its certificate by.
 #[derive(Debug)]
 struct Authority {
-    ca: OperatorCa,
+    judge: Judge,
     names: Vec<DistinguishedName>,
 }
 
@@ -99,7 +99,7 @@ impl Serving {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?;
         let builder = if self.claimed() {
-            let judge = Judge { serving: Arc::clone(self), seen: Arc::clone(&seen) };
+            let judge = Verifier { serving: Arc::clone(self), seen: Arc::clone(&seen) };
             builder.with_client_cert_verifier(Arc::new(judge))
         } else {
             builder.with_no_client_auth()
@@ -119,7 +119,8 @@ impl Authority {
         let ca = OperatorCa::from_der(der.into()).map_err(|e| format!("the operators' authority: {e}"))?;
         let mut store = RootCertStore::empty();
         store.add(ca.der().clone()).map_err(|e| format!("the operators' authority: {e}"))?;
-        Ok(Self { ca, names: store.subjects() })
+        // Revocation is the core's to know: it has the list.
+        Ok(Self { judge: Judge::new(ca, None), names: store.subjects() })
     }
 }
 
@@ -160,12 +161,12 @@ impl Seen {
 
 /// Judges the client of one connection.
 #[derive(Debug)]
-struct Judge {
+struct Verifier {
     serving: Arc<Serving>,
     seen: Arc<Seen>,
 }
 
-impl ClientCertVerifier for Judge {
+impl ClientCertVerifier for Verifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.serving.authority.as_ref().map_or(&[], |a| &a.names)
     }
@@ -180,8 +181,7 @@ impl ClientCertVerifier for Judge {
         let Some(authority) = &self.serving.authority else {
             return Err(Error::General("no client certificate was asked for".to_owned()));
         };
-        // Revocation is the core's to know: it has the list.
-        match authority.ca.verify_client(end_entity, None, UtcTime::from_unix(now.as_secs())) {
+        match authority.judge.verify_client(end_entity, UtcTime::from_unix(now.as_secs())) {
             Ok(_) => Ok(ClientCertVerified::assertion()),
             Err(fault) => {
                 let (reason, error) = (fault.reason(), alert(&fault));
