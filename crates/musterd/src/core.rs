@@ -8,6 +8,7 @@ mod banner;
 mod call;
 mod claim;
 pub mod control;
+mod crew;
 pub mod disk;
 pub mod documents;
 mod enrolling;

@@ -21,7 +21,7 @@ use super::audit::{Decision, Event, Room, Who};
 use super::handles::Handle;
 use super::proof::Signed;
 use super::server::{Core, Taken, answer, answer_fault, busy};
-use super::stream::{Timed, wait_for_close};
+use super::stream::{Incoming, Timed, wait_for_close};
 use super::{auditing, link, say};
 use crate::edge::ask::{self, Wanted};
 use crate::ops::{self, Caller, Client, Done, Request};
@@ -82,7 +82,12 @@ struct Held {
 ///
 /// # Errors
 /// The edge sent what does not belong here, or left.
-pub(crate) fn serve(core: &Arc<Core>, asked: &Call, stream: &UnixStream) -> Result<(), Broken> {
+pub(crate) fn serve(
+    core: &Arc<Core>,
+    asked: &Call,
+    stream: &UnixStream,
+    mut from: Incoming<'_>,
+) -> Result<(), Broken> {
     let handle = core.link().and_then(|link| link.handles.get(&asked.handle));
     let handle = handle.ok_or_else(|| Broken::Message("a handle that there is not".to_owned()))?;
     let row = asked.ask.operation().row();
@@ -92,7 +97,7 @@ pub(crate) fn serve(core: &Arc<Core>, asked: &Call, stream: &UnixStream) -> Resu
     let id = muster_sys::system::random_128().map_err(|e| io::Error::other(e.line()))?;
     let id = id.iter().take(8).map(|b| format!("{b:02x}")).collect();
     let ticket = Ticket { core, handle, asked, route, row, id, begun: Instant::now() };
-    match ticket.admit(stream).and_then(|held| ticket.begin(held)) {
+    match ticket.admit(&mut from).and_then(|held| ticket.begin(held)) {
         Ok(held) => ticket.act(held, stream),
         Err(fault) => {
             let event = ticket.ended("call", Decision::Denied, fault.kind.status()).reason(&fault.reason);
@@ -138,7 +143,7 @@ impl Ticket<'_> {
     }
 
     /// Who, role, state, rate, body, proof.
-    fn admit(&self, stream: &UnixStream) -> Result<Held, Fault> {
+    fn admit(&self, from: &mut Incoming<'_>) -> Result<Held, Fault> {
         let (core, handle) = (self.core, &*self.handle);
         link::judge_again(core, handle)?;
         let operation = self.route.operation;
@@ -152,7 +157,7 @@ impl Ticket<'_> {
             fault.retry_after = Some(1);
             return Err(fault);
         }
-        let held = self.body(stream)?;
+        let held = self.body(from)?;
         let wants = operation.wants_proof();
         let header = self.asked.proof.as_deref();
         // Of what can want one, a proof that came is judged, demanded or not: who signs means it.
@@ -164,7 +169,7 @@ impl Ticket<'_> {
         Ok(held)
     }
 
-    fn body(&self, stream: &UnixStream) -> Result<Held, Fault> {
+    fn body(&self, from: &mut Incoming<'_>) -> Result<Held, Fault> {
         let max = if self.route.body == 0 { EMPTY } else { self.route.body };
         let bytes = if max > SMALL { Some(self.core.bodies.take(max).ok_or_else(busy)?) } else { None };
         let follows = if self.route.answer == Answer::Stream {
@@ -172,7 +177,8 @@ impl Ticket<'_> {
         } else {
             None
         };
-        let body = read_body(&mut Timed::new(stream, BODY), max).map_err(|e| match e {
+        from.get_mut().reset(Some(BODY));
+        let body = read_body(from, max).map_err(|e| match e {
             Broken::Body(_) if self.route.body == 0 => no_body(),
             Broken::Body(max) => {
                 Fault::new(Kind::TooLarge, "too-large", format!("a body of more than {max} bytes"))
@@ -297,16 +303,29 @@ impl Ticket<'_> {
                 let required = self.core.owner.proof_required();
                 Done::json(&self.core.nonces.give(&self.handle, required, Instant::now())?)
             }
+            // Nothing of it can wait for anything, so it needs nobody who watches its time.
+            Ask::Health => ops::perform(&Request {
+                places: &self.core.places,
+                owner: &self.core.owner,
+                works: &self.core.works,
+                caller: &self.caller()?,
+                ask: &self.asked.ask,
+                body: &held.body,
+            }),
             _ => self.in_time(held),
         }
+    }
+
+    fn caller(&self) -> Result<Caller, Fault> {
+        let client = &self.handle.client;
+        let role = client.role.ok_or_else(|| Fault::role(self.row.role, None))?;
+        Ok(Caller { name: client.name.clone(), role, address: self.handle.address.clone() })
     }
 
     /// On a thread of its own, which has as long as the table says. One that is late goes on, and its end is written down.
     fn in_time(&self, held: Held) -> Result<Done, Fault> {
         let slot = self.core.works_now.take(1).ok_or_else(busy)?;
-        let role = self.handle.client.role.ok_or_else(|| Fault::role(self.row.role, None))?;
-        let caller =
-            Caller { name: self.handle.client.name.clone(), role, address: self.handle.address.clone() };
+        let caller = self.caller()?;
         let (core, ask, late) = (Arc::clone(self.core), self.asked.ask.clone(), self.event("outcome"));
         let (tell, told) = sync_channel(1);
         let work = move || {
@@ -332,8 +351,7 @@ impl Ticket<'_> {
             }
             drop(slot);
         };
-        let spawned = std::thread::Builder::new().name("work".to_owned()).spawn(work);
-        spawned.map_err(|_| busy())?;
+        self.core.crew.take("work", work).map_err(|_| busy())?;
         match told.recv_timeout(Duration::from_secs(self.row.deadline.into())) {
             Ok(done) => done,
             Err(RecvTimeoutError::Timeout) => Err(Fault::failed(

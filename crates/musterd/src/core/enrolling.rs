@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::audit::{Decision, Event, Room};
 use super::link::shown;
 use super::server::{Core, answer, answer_fault, busy};
-use super::stream::{Timed, wait_for_close};
+use super::stream::{Incoming, wait_for_close};
 use crate::wire::{Broken, Reply, read_body};
 
 /// Longest body: a document in JSON, where a byte may take two, beside an authority.
@@ -21,12 +21,18 @@ const FLUSH: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// The edge sent what does not belong here, or left.
-pub(crate) fn serve(core: &Arc<Core>, address: &str, stream: &UnixStream) -> Result<(), Broken> {
+pub(crate) fn serve(
+    core: &Arc<Core>,
+    address: &str,
+    stream: &UnixStream,
+    mut from: Incoming<'_>,
+) -> Result<(), Broken> {
     let head = || Some(core.audit.head().to_string());
     let Some(_bytes) = core.bodies.take(MAX_BODY) else {
         return answer_fault(stream, &busy(), head(), PATIENCE);
     };
-    let body = read_body(&mut Timed::new(stream, PATIENCE), MAX_BODY)?;
+    from.get_mut().reset(Some(PATIENCE));
+    let body = read_body(&mut from, MAX_BODY)?;
     let address = shown(address);
     let done = core.owner.enroll(&body, &address);
     let decision = if done.status < 300 { Decision::Allowed } else { Decision::Denied };

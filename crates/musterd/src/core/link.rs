@@ -16,7 +16,7 @@ use muster_tls::Fingerprint;
 use super::audit::{Decision, Event, Who};
 use super::handles::{Handle, Handles};
 use super::server::Core;
-use super::stream::Timed;
+use super::stream::{Incoming, Timed};
 use crate::wire::{Broken, FaultMessage, Proof, ToCore, ToEdge, VERSION, message, read_message};
 
 /// How long the edge may take to take a message.
@@ -60,7 +60,12 @@ impl Link {
 ///
 /// # Errors
 /// What the edge sent that does not belong there.
-pub(crate) fn serve(core: &Arc<Core>, version: u32, stream: &UnixStream) -> Result<(), Broken> {
+pub(crate) fn serve(
+    core: &Arc<Core>,
+    version: u32,
+    stream: &UnixStream,
+    mut from: Incoming<'_>,
+) -> Result<(), Broken> {
     if version != VERSION {
         return Err(Broken::Message(format!(
             "the edge speaks version {version}, and {VERSION} is spoken here: restart it"
@@ -77,15 +82,15 @@ pub(crate) fn serve(core: &Arc<Core>, version: u32, stream: &UnixStream) -> Resu
             break;
         }
     }
-    stream.set_read_timeout(None)?;
-    let done = listen(core, &link, stream);
+    from.get_mut().reset(None);
+    let done = listen(core, &link, &mut from);
     core.leave_link(&link);
     link.end();
     done
 }
 
-fn listen(core: &Core, link: &Link, mut stream: &UnixStream) -> Result<(), Broken> {
-    while let Some(said) = read_message::<ToCore>(&mut stream)? {
+fn listen(core: &Core, link: &Link, from: &mut Incoming<'_>) -> Result<(), Broken> {
+    while let Some(said) = read_message::<ToCore>(from)? {
         match said {
             ToCore::Open { id, address, proof } => {
                 let answer = match open(core, link, address, proof) {

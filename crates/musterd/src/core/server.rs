@@ -12,6 +12,7 @@ use muster_api::{Fault, Kind};
 use muster_sys::service::{Peer, tell};
 
 use super::audit::{Audit, Decision, Event};
+use super::crew::Crew;
 use super::link::{self, Link};
 use super::owner::Owner;
 use super::proof::Nonces;
@@ -33,8 +34,6 @@ pub(crate) const MAX_BODIES: usize = 16 * 1024 * 1024;
 const HELLO: Duration = Duration::from_secs(10);
 /// How often the state of the node is looked at for those who ask the service manager.
 const LOOKS: Duration = Duration::from_secs(10);
-/// Of a thread's stack. Touched pages count, not this.
-const STACK: usize = 1024 * 1024;
 
 /// Everything that the threads of the core share.
 pub(crate) struct Core {
@@ -58,6 +57,8 @@ pub(crate) struct Core {
     pub works_now: Arc<Count>,
     /// Of the bytes of long bodies that are held.
     pub bodies: Arc<Count>,
+    /// Threads for calls and for what they do.
+    pub crew: Arc<Crew>,
     link: Mutex<Option<Arc<Link>>>,
 }
 
@@ -107,6 +108,7 @@ impl Core {
             streams: Count::new(MAX_STREAMS),
             works_now: Count::new(MAX_WORKS),
             bodies: Count::new(MAX_BODIES),
+            crew: Arc::default(),
             link: Mutex::new(None),
         })
     }
@@ -201,17 +203,16 @@ pub(crate) fn accept(core: &Arc<Core>, listener: &UnixListener, gate: &Gate) {
             continue;
         };
         let here = Arc::clone(core);
-        let spawned =
-            std::thread::Builder::new().name("call".to_owned()).stack_size(STACK).spawn(move || {
-                let slot = slot;
-                if let Err(why) = connection(&here, &stream) {
-                    let event = Event::new("socket").decision(Decision::Denied).reason("frame");
-                    here.audit.waits(event.detail(&why.to_string()));
-                }
-                drop(stream);
-                drop(slot);
-            });
-        if spawned.is_err() {
+        let taken = core.crew.take("call", move || {
+            let slot = slot;
+            if let Err(why) = connection(&here, &stream) {
+                let event = Event::new("socket").decision(Decision::Denied).reason("frame");
+                here.audit.waits(event.detail(&why.to_string()));
+            }
+            drop(stream);
+            drop(slot);
+        });
+        if taken.is_err() {
             core.audit.waits(Event::new("socket").decision(Decision::Denied).reason("threads"));
         }
     }
@@ -261,11 +262,11 @@ pub(crate) fn answer(
 }
 
 fn connection(core: &Arc<Core>, stream: &UnixStream) -> Result<(), Broken> {
-    let hello = read_message::<Hello>(&mut Timed::new(stream, HELLO));
-    match hello? {
+    let mut from = Timed::incoming(stream, HELLO);
+    match read_message::<Hello>(&mut from)? {
         None => Ok(()),
-        Some(Hello::Link { version }) => link::serve(core, version, stream),
-        Some(Hello::Call(asked)) => call::serve(core, &asked, stream),
-        Some(Hello::Enroll { address }) => enrolling::serve(core, &address, stream),
+        Some(Hello::Link { version }) => link::serve(core, version, stream, from),
+        Some(Hello::Call(asked)) => call::serve(core, &asked, stream, from),
+        Some(Hello::Enroll { address }) => enrolling::serve(core, &address, stream, from),
     }
 }

@@ -4,13 +4,14 @@ use core::time::Duration;
 use std::io;
 
 use muster_api::{Fault, Kind};
+use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::body::{Cut, Piece};
-use super::frames::{read, read_message, write_body, write_message};
+use super::frames::{read, read_message, write_call};
 use super::link::Link;
 use super::{Fate, is_dead};
 use crate::wire::{Broken, Hello, Kind as Frame, Reply};
@@ -23,14 +24,18 @@ const GRACE: Duration = Duration::from_secs(15);
 /// For what came before a stream was cut off to be sent.
 const FLUSH: Duration = Duration::from_millis(100);
 
+/// A short answer comes in one read.
+const BUFFER: usize = 4096;
+
+type From = BufReader<OwnedReadHalf>;
 /// To the core, both ways.
-pub(crate) type Connection = (OwnedReadHalf, OwnedWriteHalf);
+pub(crate) type Connection = (From, OwnedWriteHalf);
 
 /// What the core has begun to answer.
 pub(crate) struct Answer {
     /// The beginning.
     pub reply: Reply,
-    from: OwnedReadHalf,
+    from: From,
     /// Not dropped before the end: that would be a client that left.
     to: OwnedWriteHalf,
     end: Instant,
@@ -56,12 +61,10 @@ async fn ask(
     stream: UnixStream,
     hello: &Hello,
     body: &[u8],
-) -> Result<(Reply, OwnedReadHalf, OwnedWriteHalf), Broken> {
-    let (mut from, mut to) = stream.into_split();
-    let writes = async {
-        write_message(&mut to, hello).await?;
-        write_body(&mut to, body).await
-    };
+) -> Result<(Reply, From, OwnedWriteHalf), Broken> {
+    let (from, mut to) = stream.into_split();
+    let mut from = BufReader::with_capacity(BUFFER, from);
+    let writes = write_call(&mut to, hello, body);
     let reply = {
         let reads = read_message::<Reply>(&mut from);
         tokio::pin!(reads);

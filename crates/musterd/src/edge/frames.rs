@@ -45,10 +45,20 @@ pub(crate) async fn write_message(
     Ok(to.write_all(&message(value)?).await?)
 }
 
-/// Writes a body in pieces, and its end.
-pub(crate) async fn write_body(to: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> Result<(), Broken> {
+/// Writes a message, a body in pieces behind it, and its end: all at once, where it is short.
+pub(crate) async fn write_call(
+    to: &mut (impl AsyncWrite + Unpin),
+    first: &impl Serialize,
+    body: &[u8],
+) -> Result<(), Broken> {
+    let mut bytes = message(first)?;
     for piece in body.chunks(MAX_FRAME) {
-        to.write_all(&frame(Kind::Piece, piece)?).await?;
+        if bytes.len() + piece.len() > MAX_FRAME {
+            to.write_all(&bytes).await?;
+            bytes.clear();
+        }
+        bytes.extend_from_slice(&frame(Kind::Piece, piece)?);
     }
-    Ok(to.write_all(&frame(Kind::End, &[])?).await?)
+    bytes.extend_from_slice(&frame(Kind::End, &[])?);
+    Ok(to.write_all(&bytes).await?)
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_api::{Fault, Kind};
+use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -20,6 +21,8 @@ use crate::wire::{Broken, FaultMessage, Hello, Proof, ToCore, ToEdge, VERSION};
 
 /// Messages to the core that wait at most.
 const WAITING: usize = 1024;
+/// A handle comes in one read.
+const BUFFER: usize = 4096;
 /// How long a core may take to judge a client.
 const JUDGE: Duration = Duration::from_secs(10);
 /// Between two tries to reach the core.
@@ -159,7 +162,8 @@ impl Link {
 
     /// One link, to its end.
     async fn hold(&self, stream: UnixStream) -> Result<(), Broken> {
-        let (mut from, mut to) = stream.into_split();
+        let (from, mut to) = stream.into_split();
+        let mut from = BufReader::with_capacity(BUFFER, from);
         write_message(&mut to, &Hello::Link { version: VERSION }).await?;
         let (out, mut waiting) = mpsc::channel(WAITING);
         {
