@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use muster_api::Fault;
 use rustix::net::sockopt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -146,7 +146,6 @@ pub(crate) async fn serve(
     mut fate: watch::Receiver<Fate>,
 ) {
     let limits = edge.limits;
-    keep_alive(&stream);
     let Ok((config, seen)) = serving.connection() else { return };
     let stream = Patient::new(stream, limits.write);
     let shaken = tokio::select! {
@@ -256,11 +255,37 @@ async fn last<T>(
     let _ = timeout(LAST_WORDS, serving).await;
 }
 
-fn keep_alive(stream: &TcpStream) {
+/// Of the socket that listens: Linux gives what it accepts the same options, so that none is set for each client.
+pub(super) fn keep_alive(listener: &TcpListener) {
     // None of it is needed to be right, only to be rid of dead clients sooner.
-    let _ = stream.set_nodelay(true);
-    let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, PROBE_AFTER);
-    let _ = sockopt::set_tcp_keepintvl(stream, PROBE_EVERY);
-    let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
+    let _ = sockopt::set_tcp_nodelay(listener, true);
+    let _ = sockopt::set_socket_keepalive(listener, true);
+    let _ = sockopt::set_tcp_keepidle(listener, PROBE_AFTER);
+    let _ = sockopt::set_tcp_keepintvl(listener, PROBE_EVERY);
+    let _ = sockopt::set_tcp_keepcnt(listener, PROBES);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_accepted_has_the_options_of_the_listener() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        keep_alive(&listener);
+        let at = listener.local_addr().expect("bound");
+        let (client, accepted) = tokio::join!(TcpStream::connect(at), listener.accept());
+        let (client, (accepted, _)) = (client.expect("connected"), accepted.expect("accepted"));
+        let seen = |s: &TcpStream| {
+            (
+                sockopt::tcp_nodelay(s),
+                sockopt::socket_keepalive(s),
+                sockopt::tcp_keepidle(s),
+                sockopt::tcp_keepintvl(s),
+                sockopt::tcp_keepcnt(s),
+            )
+        };
+        assert_eq!(seen(&accepted), (Ok(true), Ok(true), Ok(PROBE_AFTER), Ok(PROBE_EVERY), Ok(PROBES)));
+        assert_ne!(seen(&client).0, Ok(true), "it is not the default");
+    }
 }

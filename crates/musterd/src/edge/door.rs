@@ -47,6 +47,7 @@ pub(crate) async fn keep(edge: &Arc<Edge>, mut serving: watch::Receiver<Option<A
             listener = None;
             match TcpListener::bind(now.listen).await {
                 Ok(bound) => {
+                    conn::keep_alive(&bound);
                     let at = bound.local_addr().unwrap_or(now.listen);
                     log(
                         6,
