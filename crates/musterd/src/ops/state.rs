@@ -32,7 +32,8 @@ fn of(places: &Places, works: &Works) -> Node {
     let text = |path: &str| tools::text(places, path).map(|t| tools::line(&t, 255));
     let built = built(places);
     let images = upgrade::images(places, works);
-    let units = works.units.get(Duration::from_secs(1), || Units::of(places));
+    let (here, also) = (places.clone(), places.clone());
+    let units = works.units.get(Duration::from_secs(1), move || Units::of(&here));
     Node {
         hostname: hostname(places),
         machine_id: text("/etc/machine-id"),
@@ -48,7 +49,7 @@ fn of(places: &Places, works: &Works) -> Node {
             rollback: images.rollback,
         },
         kubernetes: Kubernetes {
-            version: works.kubelet.get(Duration::from_secs(60), || kubelet(places)),
+            version: works.kubelet.get(Duration::from_secs(60), move || kubelet(&also)),
             service: units.kubelet.is_some().then(|| KUBELET.to_owned()),
             active: units.kubelet == Some(true),
         },

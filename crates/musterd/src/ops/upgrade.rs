@@ -152,7 +152,8 @@ fn rolled_back(backend: &dyn ImageBackend) -> Result<Status, Fault> {
 
 /// The images of the machine for its state, where they can be known; not asked for more than once in two seconds.
 pub(super) fn images(places: &Places, works: &Works) -> Images {
-    let ask = || backend(places).and_then(|b| b.images().ok()).unwrap_or_default();
+    let places = places.clone();
+    let ask = move || backend(&places).and_then(|b| b.images().ok()).unwrap_or_default();
     works.images.get(Duration::from_secs(2), ask)
 }
 
