@@ -45,8 +45,8 @@ mod relay;
 mod requirements;
 mod rootfs;
 mod ssh;
-mod trap;
 pub mod surface;
+mod trap;
 
 pub use accounts::Sudo;
 pub use bed::{NodeBuilder, Testbed};

@@ -126,7 +126,8 @@ fn sockets(page: &mut String) {
     }
     page.push_str(
         "| TCP port 7443, or what `api.listen` says | | | `musterd-edge.service`, only where the node's document wants the API, or it has \
-         an owner and no document |\n\nNothing is connected to over the network by any of them.\n\n",
+         an owner and no document |\n\n`muster-fetch@.service` connects to the servers that a document names by a URL, at the core's word. Nothing else connects to \
+         anything over the network.\n\n",
     );
 }
 
@@ -178,48 +179,45 @@ fn needed(needs: Needs) -> String {
     format!("needs {what}, and is passed over on nodes of tests that have none")
 }
 
+/// The units that are confined, and what they are called in a table.
+fn confined(all: &[Service]) -> Vec<(&Service, String)> {
+    let confined = all.iter().filter(|s| !UNCONFINED.iter().any(|(name, _)| *name == s.name));
+    confined.map(|s| (s, short(&s.name).to_owned())).collect()
+}
+
+/// `core` of `musterd-core.service`.
+fn short(unit: &str) -> &str {
+    let name = unit.split(['.', '@']).next().unwrap_or_default();
+    name.rsplit('-').next().unwrap_or_default()
+}
+
 fn sandbox(page: &mut String) {
-    page.push_str(
+    let all = services().expect("units");
+    let units = confined(&all);
+    let heads: Vec<&str> = units.iter().map(|(_, short)| short.as_str()).collect();
+    let _ = write!(
+        page,
         "## What the units take away\n\nEach line is tried on a real node (`s17_each_line_of_the_units_takes_away_what_it_says`): what it \
          forbids works in a unit without it and fails in one with it. Then each unit is tried whole \
-         (`s17_both_units_whole_let_nothing_of_it`).\n\n| line | core | edge | what it does | tried by |\n|---|---|---|---|---|\n",
+         (`s17_each_unit_whole_lets_nothing_of_it`).\n\n| line | {} | what it does | tried by |\n|{}\n",
+        heads.join(" | "),
+        "---|".repeat(heads.len() + 3)
     );
-    let all = services().expect("units");
-    let of = |name: &str| all.iter().find(|s| s.name == name).expect("a unit");
-    let (core, edge) = (of("musterd-core.service"), of("musterd-edge.service"));
-    let others: Vec<&Service> = all.iter().filter(|s| s.name != core.name && s.name != edge.name).collect();
     let mut seen: Vec<&str> = Vec::new();
-    for line in core.lines.iter().chain(&edge.lines).filter(|l| !is_ordinary(l)) {
+    for line in units.iter().flat_map(|(s, _)| &s.lines).filter(|l| !is_ordinary(l)) {
         if seen.contains(&line.as_str()) {
             continue;
         }
         seen.push(line);
         let row = setting(line).expect("a row for each line");
-        let set = |s: &Service| if s.has(line) { "yes" } else { "no" };
+        let set: Vec<&str> = units.iter().map(|(s, _)| if s.has(line) { "yes" } else { "" }).collect();
         let tried: Vec<&str> = row.attempts.iter().chain(row.after).map(|(name, ..)| *name).collect();
         let needs = row.needs.map_or_else(String::new, |n| format!("; {}", needed(n)));
-        let _ = writeln!(
-            page,
-            "| `{line}` | {} | {} | {} | {}{needs} |",
-            set(core),
-            set(edge),
-            row.does,
-            tried.join(", ")
-        );
+        let _ =
+            writeln!(page, "| `{line}` | {} | {} | {}{needs} |", set.join(" | "), row.does, tried.join(", "));
     }
-    for other in others {
-        match UNCONFINED.iter().find(|(name, _)| *name == other.name) {
-            Some((name, why)) => {
-                let _ = writeln!(page, "\n`{name}` is not confined: {why}.");
-            }
-            None => {
-                let lines: Vec<&String> = other.lines.iter().filter(|l| !is_ordinary(l)).collect();
-                let _ = writeln!(page, "\n`{}` has:\n", other.name);
-                lines.iter().for_each(|l| {
-                    let _ = writeln!(page, "- `{l}`");
-                });
-            }
-        }
+    for (name, why) in UNCONFINED {
+        let _ = writeln!(page, "\n`{name}` is not confined: {why}.");
     }
 }
 
@@ -228,7 +226,8 @@ fn off(page: &mut String) {
     let all: Vec<String> = EXPOSURE.iter().map(|(unit, e)| format!("`{unit}` {e}")).collect();
     let _ = writeln!(page, "{}. What it misses:\n\n| unit | setting | why |\n|---|---|---|", all.join(", "));
     for row in OFF {
-        let _ = writeln!(page, "| `{}` | `{}` | {} |", row.unit, row.name, row.why);
+        // A bar would end the cell.
+        let _ = writeln!(page, "| {} | `{}` | {} |", short(row.unit), row.name.replace('|', "\\|"), row.why);
     }
 }
 

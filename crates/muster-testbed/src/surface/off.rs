@@ -12,7 +12,8 @@ pub struct Off {
 }
 
 /// What `systemd-analyze security` says of each unit in all, with the systemd of Debian 12 (252). 0 is best, 10 worst.
-pub const EXPOSURE: &[(&str, &str)] = &[("musterd-core.service", "1.6"), ("musterd-edge.service", "1.2")];
+pub const EXPOSURE: &[(&str, &str)] =
+    &[("musterd-core.service", "1.6"), ("musterd-edge.service", "1.2"), (FETCH, "1.3")];
 
 /// Units that are not confined at all, and why.
 pub const UNCONFINED: &[(&str, &str)] = &[(
@@ -23,6 +24,7 @@ pub const UNCONFINED: &[(&str, &str)] = &[(
 
 const CORE: &str = "musterd-core.service";
 const EDGE: &str = "musterd-edge.service";
+const FETCH: &str = "muster-fetch@.service";
 
 /// One row for each thing that is missing.
 pub const OFF: &[Off] = &[
@@ -103,5 +105,29 @@ pub const OFF: &[Off] = &[
         unit: EDGE,
         name: "RootDirectory=/RootImage=",
         why: "its program and libraries are the machine's; Landlock takes every file from it before the first client, where the kernel has it",
+    },
+    Off { unit: FETCH, name: "PrivateNetwork=", why: "it is there to ask servers" },
+    Off { unit: FETCH, name: "RestrictAddressFamilies=~AF_(INET|INET6)", why: "the same" },
+    Off {
+        unit: FETCH,
+        name: "RestrictAddressFamilies=~AF_UNIX",
+        why: "the resolver may be reached over a Unix socket (nscd, systemd-resolved)",
+    },
+    Off {
+        unit: FETCH,
+        name: "RestrictAddressFamilies=~AF_NETLINK",
+        why: "the C library asks with it which addresses the machine has, to order those of a name",
+    },
+    Off {
+        unit: FETCH,
+        name: "IPAddressDeny=",
+        why: "which servers a document names is known when it is read",
+    },
+    Off { unit: FETCH, name: "PrivateUsers=", why: "as of the edge" },
+    Off { unit: FETCH, name: "DeviceAllow=", why: "as of the edge" },
+    Off {
+        unit: FETCH,
+        name: "RootDirectory=/RootImage=",
+        why: "trust anchors and the resolver's configuration are the machine's; Landlock takes every file before a server says anything",
     },
 ];

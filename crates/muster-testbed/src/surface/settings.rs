@@ -12,6 +12,12 @@ pub const ORDINARY: &[&str] = &[
     "SuccessExitStatus",
     "RestartPreventExitStatus",
     "RemainAfterExit",
+    "StandardInput",
+    "StandardOutput",
+    "StandardError",
+    // Ends what takes too long; whoever waits for it has an end of his own, which is tested.
+    "RuntimeMaxSec",
+    "TimeoutStopSec",
     // 0755 is what it is without a word.
     "StateDirectoryMode",
 ];
@@ -36,6 +42,18 @@ pub const SETTINGS: &[Setting] = &[
         does: "the group that may reach the core's socket",
         beside: &["User=nobody"],
         attempts: &[("reach-core", "EACCES", "ok")],
+        ..NONE
+    },
+    Setting {
+        line: "User=muster-fetch",
+        does: "an account that owns nothing, and that the core's socket is not for",
+        attempts: &[
+            ("read-shadow", "ok", "EACCES"),
+            ("write-etc", "ok", "EACCES"),
+            ("signal-another", "ok", "EPERM"),
+            ("reach-core", "ok", "EACCES"),
+            ("reach-control", "ok", "EACCES"),
+        ],
         ..NONE
     },
     Setting {
@@ -64,6 +82,12 @@ pub const SETTINGS: &[Setting] = &[
         ..NONE
     },
     Setting {
+        line: "LimitNOFILE=64",
+        does: "64 open files",
+        attempts: &[("many-files", "ok", "EMFILE")],
+        ..NONE
+    },
+    Setting {
         line: "TasksMax=512",
         does: "512 threads and processes, children too",
         attempts: &[("many-processes", "ok", "EAGAIN")],
@@ -75,6 +99,20 @@ pub const SETTINGS: &[Setting] = &[
         does: "16 threads",
         attempts: &[("twenty-processes", "ok", "EAGAIN")],
         needs: Some(Needs::Controller("pids")),
+        ..NONE
+    },
+    Setting {
+        line: "TasksMax=4",
+        does: "4 threads",
+        attempts: &[("twenty-processes", "ok", "EAGAIN")],
+        needs: Some(Needs::Controller("pids")),
+        ..NONE
+    },
+    Setting {
+        line: "MemoryMax=64M",
+        does: "64 MiB of memory",
+        attempts: &[("much-memory", "ok", "killed")],
+        needs: Some(Needs::Controller("memory")),
         ..NONE
     },
     Setting {
@@ -135,6 +173,25 @@ pub const SETTINGS: &[Setting] = &[
         ..NONE
     },
     Setting {
+        line: "RestrictAddressFamilies=AF_UNIX AF_NETLINK AF_INET AF_INET6",
+        does: "no sockets but IP, and those of the resolver: Unix and netlink",
+        attempts: &[
+            ("socket-packet", "ok", "EAFNOSUPPORT"),
+            ("socket-unix", "ok", "ok"),
+            ("socket-netlink", "ok", "ok"),
+            ("socket-ipv4", "ok", "ok"),
+            ("socket-ipv6", "ok", "ok"),
+        ],
+        ..NONE
+    },
+    Setting {
+        line: "SocketBindDeny=any",
+        does: "listens to nobody",
+        attempts: &[("bind-ip", "ok", "EPERM")],
+        needs: Some(Needs::Bpf),
+        ..NONE
+    },
+    Setting {
         line: "IPAddressDeny=any",
         does: "no packet of IP in or out, by whatever socket",
         attempts: &[("send-ip", "ok", "EPERM")],
@@ -148,7 +205,7 @@ pub const SETTINGS: &[Setting] = &[
         ..NONE
     },
     Setting {
-        line: "ReadWritePaths=/etc/muster /run/muster -/run/issue.d -/etc/issue.d",
+        line: "ReadWritePaths=/etc/muster /run/muster -/run/issue.d -/run/agetty.reload",
         does: "but these",
         beside: &["ProtectSystem=strict"],
         attempts: &[("write-etc-muster", "EROFS", "ok"), ("write-run-muster", "EROFS", "ok")],
@@ -157,12 +214,12 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         line: "NoExecPaths=/",
         does: "nothing can be run",
-        beside: &["ExecPaths=/usr/local/bin/sandbox-probe /usr/lib -/usr/lib32 -/usr/lib64"],
+        beside: &["ExecPaths=/usr/local/bin/sandbox-probe -/usr/lib -/usr/lib64 -/lib -/lib64"],
         attempts: &[("run-a-program", "ok", "EACCES")],
         ..NONE
     },
     Setting {
-        line: "ExecPaths=/usr/bin/musterd /usr/lib -/usr/lib32 -/usr/lib64",
+        line: "ExecPaths=/usr/bin/musterd -/usr/lib -/usr/lib64 -/lib -/lib64",
         does: "but itself and its libraries",
         beside: &["NoExecPaths=/", "ExecPaths=/usr/local/bin/sandbox-probe"],
         attempts: &[("socket-unix", "did-not-run", "ok"), ("run-a-program", "did-not-run", "EACCES")],
@@ -174,6 +231,21 @@ pub const SETTINGS: &[Setting] = &[
         attempts: &[
             ("see-etc-muster", "ok", "ENOENT"),
             ("see-state", "ok", "ENOENT"),
+            ("see-root", "ok", "ENOENT"),
+            ("see-boot", "ok", "ENOENT"),
+            ("see-mnt", "ok", "ENOENT"),
+            ("see-media", "ok", "ENOENT"),
+            ("see-srv", "ok", "ENOENT"),
+        ],
+        ..NONE
+    },
+    Setting {
+        line: "InaccessiblePaths=-/etc/muster -/var/lib/muster -/run/muster -/root -/boot -/mnt -/media -/srv",
+        does: "these are not there",
+        attempts: &[
+            ("see-etc-muster", "ok", "ENOENT"),
+            ("see-state", "ok", "ENOENT"),
+            ("see-run-muster", "ok", "ENOENT"),
             ("see-root", "ok", "ENOENT"),
             ("see-boot", "ok", "ENOENT"),
             ("see-mnt", "ok", "ENOENT"),

@@ -110,6 +110,12 @@ pub const TOUCHED: &[Touched] = &[
         "whether sshd takes its configuration, before it is told to read it",
     ),
     row("/dev/stdin", "core", "reads", "what `install` writes"),
+    row(
+        "/usr/sbin/agetty",
+        "core",
+        "runs",
+        "`--reload`, so that a login prompt that stands already shows the notice, or no longer",
+    ),
     row("/usr/bin/journalctl", "core", "runs", "reads journals"),
     row("/usr/bin/bootc", "core", "runs", "images: state, pull, what boots next; where the machine has it"),
     row("/usr/bin/kubelet", "core", "runs", "`--version`, where the machine has it"),
