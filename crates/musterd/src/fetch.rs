@@ -20,7 +20,7 @@ mod get;
 mod reach;
 pub mod words;
 
-use std::io::Write as _;
+use std::io::{ErrorKind as K, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -42,9 +42,15 @@ pub fn main() -> ExitCode {
         .as_fd()
         .try_clone_to_owned()
         .map_err(|e| e.to_string())
-        .and_then(|fd| serve(&UnixStream::from(fd)).map_err(|e| e.to_string()));
+        .map(|fd| serve(&UnixStream::from(fd)));
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        // A core that was killed, or told to end, has no use for an answer.
+        Ok(Err(Broken::Io(e))) if matches!(e.kind(), K::BrokenPipe | K::ConnectionReset) => ExitCode::SUCCESS,
+        Ok(Err(why)) => {
+            eprintln!("<3>fetch: {why}");
+            ExitCode::FAILURE
+        }
+        Ok(Ok(())) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("<3>fetch: {why}");
             ExitCode::FAILURE
@@ -60,7 +66,10 @@ fn serve(core: &UnixStream) -> Result<(), Broken> {
     core.write_all(&message(&Told::Begun)?)?;
     let Some(wanted) = read_message::<Wanted>(&mut core)? else { return Ok(()) };
     let anchors = read_body(&mut core, MAX_ANCHORS)?;
-    let answer = match got(core, &wanted, &anchors) {
+    let got = got(core, &wanted, &anchors);
+    // The watch over its end shares the socket, and left it so that a long answer would not fit.
+    core.set_nonblocking(false)?;
+    let answer = match got {
         Ok(body) => {
             let mut bytes = Zeroizing::new(message(&Told::Got)?);
             write_body(&mut *bytes, &body)?;

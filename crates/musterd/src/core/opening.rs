@@ -180,27 +180,31 @@ fn named(
     }
 }
 
-/// Waits for the authority in sight: a node that waits is parked, and does not look like one that failed.
+/// Waits for the authority in sight: a node that waits is parked, and so is one that waited for nothing, beside the fault.
 fn resolve(
     disk: &Disk,
     source: &SecretSource,
     membership: Membership,
     patience: Patience<'_>,
 ) -> Result<Option<String>, String> {
-    let told = RefCell::new(String::new());
-    let waits = |why: &str| {
-        if told.borrow().is_empty()
-            && membership == Membership::None
+    let park = || {
+        if membership == Membership::None
             && let Err(e) = units::park(disk.places())
         {
             say::warning(&e);
+        }
+    };
+    let told = RefCell::new(String::new());
+    let waits = |why: &str| {
+        if told.borrow().is_empty() {
+            park();
         }
         if told.replace(why.to_owned()) != why {
             say::info(&format!("waits for an owner: {why}"));
             muster_sys::service::tell(&format!("STATUS=parked: waits for an owner: {why}"));
         }
     };
-    let found = source::resolve(disk, source, patience, &waits)?;
+    let found = source::resolve(disk, source, patience, &waits).inspect_err(|_| park())?;
     Ok(found.map(|text| text.to_string()))
 }
 

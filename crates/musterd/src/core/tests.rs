@@ -8,6 +8,7 @@ mod modes_tests;
 mod ops_tests;
 mod revocation_tests;
 mod rotation_tests;
+mod source_tests;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 use super::reach::Target;
 use super::words::{Wanted, Why};
 
-/// Bytes of the longest head of an answer.
+/// Bytes of the longest head of an answer, roughly: hyper counts what it has read before it reads on.
 const HEAD: usize = 64 * 1024;
 
 /// Gets it.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod answers;
-#[allow(dead_code, reason = "nodes are asked by it too")]
+mod documents;
+mod hostile;
 mod server;
-#[allow(dead_code, reason = "of the harness")]
 mod support;

@@ -47,6 +47,9 @@ impl Node {
         }
         let node = Self { root, core: None, fetchers: Arc::default() };
         node.put("/dev/console", "", 0o600);
+        node.put("/etc/hostname", "edge-1\n", 0o644);
+        fs::create_dir_all(node.at("/proc/sys/kernel")).unwrap();
+        node.put("/proc/sys/kernel/hostname", "edge-1\n", 0o644);
         let called = node.at("/called");
         node.put("/usr/bin/systemctl", &format!("#!/bin/sh\necho \"$*\" >>'{}'\n", called.display()), 0o755);
         let listener = UnixListener::bind(node.at(musterd::places::FETCH_SOCKET)).unwrap();
@@ -128,6 +131,10 @@ impl Node {
             self.is_owned().then_some(())
         });
         self.kill();
+        self.owned_by()
+    }
+
+    pub(crate) fn owned_by(&self) -> String {
         fs::read_to_string(self.at("/var/lib/muster/api/operator-ca.pem")).unwrap()
     }
 
@@ -139,10 +146,42 @@ impl Node {
         self.core.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
+    /// Asks the core to end.
+    pub(crate) fn terminate(&self) {
+        let pid = self.core.as_ref().unwrap().id().to_string();
+        assert!(Command::new("/usr/bin/kill").args(["-TERM", &pid]).status().unwrap().success());
+    }
+
+    /// What the core ended with.
+    pub(crate) fn code(&mut self) -> Option<i32> {
+        self.core.as_mut().unwrap().try_wait().unwrap().map(|s| s.code().unwrap_or(-1))
+    }
+
     pub(crate) fn kill(&mut self) {
         let mut core = self.core.take().unwrap();
         core.kill().unwrap();
         core.wait().unwrap();
+    }
+
+    /// What the bootstrap says, on either of its streams.
+    pub(crate) fn bootstrap(&self) -> String {
+        let out = Command::new(env!("CARGO_BIN_EXE_musterd"))
+            .args(["bootstrap", "--state-root"])
+            .arg(self.root.path())
+            .env_clear()
+            .output()
+            .unwrap();
+        [out.stdout, out.stderr].iter().map(|t| String::from_utf8_lossy(t).into_owned()).collect()
+    }
+
+    /// What is in memory is gone; the socket is systemd's.
+    pub(crate) fn reboot(&self) {
+        for entry in fs::read_dir(self.at("/run/muster")).unwrap() {
+            let path = entry.unwrap().path();
+            if !path.ends_with("fetch.sock") {
+                let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+            }
+        }
     }
 
     /// Fetchers that run.
