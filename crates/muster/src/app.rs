@@ -5,6 +5,7 @@ mod context;
 mod host;
 mod node;
 mod pki;
+mod ui;
 
 use crate::args::{Cli, Command, Global, InventoryFile, SignerArgs, script};
 use crate::codes::Own;
@@ -138,6 +139,7 @@ fn dispatch(command: Command, world: &World, printer: &mut Printer) -> Outcome {
         Command::Context(a) => context::dispatch(a, world, printer),
         Command::Audit(a) => audit::dispatch(*a, world, printer),
         Command::Pki(a) => pki::dispatch(a, world, printer),
+        Command::Ui(a) => ui::dispatch(*a, world, printer),
         Command::Explain { code } => commands::explain::run(code.as_deref(), printer),
         Command::Completion { shell } => commands::generate::completion(shell, printer),
         Command::Man { folder } => commands::generate::man(&folder, printer),

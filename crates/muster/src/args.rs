@@ -7,6 +7,7 @@ pub mod init;
 pub mod node;
 pub mod pki;
 pub mod script;
+pub mod ui;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -97,6 +98,8 @@ pub enum Command {
     /// The record that each node keeps of what it was asked: verify it, look at it.
     #[command(subcommand)]
     Audit(Box<audit::Audit>),
+    /// A dashboard of nodes on this terminal, by keyboard alone.
+    Ui(Box<ui::Ui>),
     /// Explain an error code, or list them all.
     Explain {
         /// The code in an error's brackets.

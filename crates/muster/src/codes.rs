@@ -49,6 +49,7 @@ codes! {
     SecretForm = "secret-form", BadInput, "a secret cannot be used as it is", "Give 8 to 65536 bytes of one line, without NUL, CR or LF.";
     ParamArgument = "param-argument", Usage, "a --param is not NAME=VALUE, names one thing twice, or gives many hosts what each has its own of", "Write --param NAME=VALUE, each name once.";
     StdinTwice = "stdin-twice", Usage, "standard input was asked for twice", "Let one option read `-` and give the others a file.";
+    TerminalNeeded = "terminal-needed", Usage, "a command that draws on a terminal has none", "Run it on a terminal, or run `muster node list --watch`, which needs none.";
     CodeUnknown = "code-unknown", BadInput, "there is no error code of that name", "Run `muster explain` to list them.";
 
     // files and YAML

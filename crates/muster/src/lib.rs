@@ -21,4 +21,5 @@ pub mod settings;
 pub mod shell;
 pub mod signer;
 pub mod terminal;
+pub mod ui;
 pub mod yaml;

@@ -176,6 +176,7 @@ pages! {
     "stdin-twice"
     "survivors-remain"
     "target"
+    "terminal-needed"
     "threshold"
     "too-large"
     "trust-file"

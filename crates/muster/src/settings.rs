@@ -30,6 +30,10 @@ pub struct World {
     pub out_terminal: bool,
     /// stderr is a terminal.
     pub err_terminal: bool,
+    /// stdin and stdout are a terminal that can be drawn on.
+    pub screen: bool,
+    /// The terminal is not one of those that are known to have no colours.
+    pub colours: bool,
     /// Columns of the terminal.
     pub width: Option<u16>,
 }
@@ -43,7 +47,8 @@ impl World {
             let folder = path(name).filter(|p| p.is_absolute());
             folder.or_else(|| home.as_ref().map(|h| h.join(rest))).map(|p| p.join("muster"))
         };
-        let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
+        let term = std::env::var("TERM").unwrap_or_default();
+        let dumb = term == "dumb";
         let out = std::io::stdout();
         let width = rustix::termios::tcgetwinsize(&out).ok().map(|w| w.ws_col).filter(|w| *w > 0);
         Self {
@@ -54,6 +59,8 @@ impl World {
             no_color: path("NO_COLOR").is_some(),
             out_terminal: out.is_terminal() && !dumb,
             err_terminal: std::io::stderr().is_terminal() && !dumb,
+            screen: out.is_terminal() && std::io::stdin().is_terminal() && !dumb,
+            colours: !monochrome(&term),
             width,
             home,
         }
@@ -80,6 +87,14 @@ impl World {
             width: self.width.filter(|_| self.out_terminal),
         }
     }
+}
+
+/// By the names that terminfo(5) has for terminals without colours: those of DEC, and `-m` and `-mono` at the end of others.
+fn monochrome(term: &str) -> bool {
+    let dec = ["vt52", "vt100", "vt102", "vt220", "vt320", "vt420"];
+    dec.iter().any(|t| term == *t || term.strip_prefix(t).is_some_and(|rest| rest.starts_with('-')))
+        || term.ends_with("-m")
+        || term.ends_with("-mono")
 }
 
 /// Reads a time of the command line.

@@ -152,14 +152,19 @@ pub(super) fn session(on: &On, world: &World) -> Result<Session, Faults> {
     Ok(Session { chosen, identity, store: around.store, pace })
 }
 
+/// Every node that is known, where nothing was said.
+pub(super) fn every_one(select: Select) -> Select {
+    let all = select.all || (select.names.is_empty() && select.selector.is_none());
+    Select { all, ..select }
+}
+
 fn list(a: List, world: &World, printer: &mut Printer) -> Outcome {
     let around = Around::look(&a.caller, world)?;
     if !a.watch {
         return known::list(around.inventory.as_ref(), &around.store, &a.select.selection()?, printer);
     }
     let every = span("--every", &a.every).map(Duration::from_secs)?;
-    let all = a.select.all || (a.select.names.is_empty() && a.select.selector.is_none());
-    let on = On { select: Select { all, ..a.select }, caller: a.caller, pace: a.pace };
+    let on = On { select: every_one(a.select), caller: a.caller, pace: a.pace };
     watch::run(&session(&on, world)?, every, printer)
 }
 

@@ -129,7 +129,7 @@ impl Session {
 }
 
 /// The work, in the time that the operator gave it.
-async fn within<T>(
+pub(crate) async fn within<T>(
     name: &str,
     timeout: Option<Duration>,
     work: impl Future<Output = Result<T, Fault>>,

@@ -66,6 +66,7 @@ const COMMANDS: &[&str] = &[
     "audit",
     "audit verify",
     "audit tail",
+    "ui",
     "explain",
     "completion",
 ];

@@ -22,3 +22,4 @@ mod plans;
 mod profiles;
 mod run;
 mod terminal;
+mod ui;

@@ -12,13 +12,13 @@ use muster_tls::OperatorCa;
 use tokio::runtime::Runtime;
 
 /// A folder with an authority and its admin, and a runtime that nodes run on.
-struct Nodes {
-    p: Place,
+pub(crate) struct Nodes {
+    pub(crate) p: Place,
     runtime: Runtime,
 }
 
 impl Nodes {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let p = Place::new();
         for line in
             ["pki init -q --danger-no-passphrase", "pki issue alice --role admin -q --danger-no-passphrase"]
@@ -35,7 +35,7 @@ impl Nodes {
     }
 
     /// A node that has an owner, pinned under this name.
-    fn node(&self, name: &str, answers: Box<Answers>) -> Server {
+    pub(crate) fn node(&self, name: &str, answers: Box<Answers>) -> Server {
         let server = self.runtime.block_on(Server::start(&[&self.authority("pki")], answers));
         self.pin(name, &server);
         server
@@ -63,12 +63,12 @@ fn target(seen: &Seen) -> &str {
     seen.line.trim_end_matches(" HTTP/1.1")
 }
 
-fn targets(server: &Server) -> Vec<String> {
+pub(crate) fn targets(server: &Server) -> Vec<String> {
     server.seen().iter().map(|s| target(s).to_owned()).collect()
 }
 
 /// Answers by target; a nonce where one is asked for, 404 elsewhere.
-fn table(rows: &[(&str, u16, &str)]) -> Box<Answers> {
+pub(crate) fn table(rows: &[(&str, u16, &str)]) -> Box<Answers> {
     let rows: Vec<_> = rows.iter().map(|(t, s, b)| ((*t).to_owned(), *s, (*b).to_owned())).collect();
     Box::new(move |seen| {
         let row = rows.iter().find(|(t, _, _)| t == target(seen));

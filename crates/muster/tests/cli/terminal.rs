@@ -21,11 +21,16 @@ impl Terminal {
     }
 
     pub(crate) fn start_in(p: &Place, columns: u16, line: &str, env: &[(&str, &str)]) -> Self {
+        Self::start_shell(p, columns, &format!("{MUSTER} {line}"), env)
+    }
+
+    /// With a line of shell instead of arguments.
+    pub(crate) fn start_shell(p: &Place, columns: u16, line: &str, env: &[(&str, &str)]) -> Self {
         // Whoever runs the tests may have had SIGINT ignored, as a shell does for what it puts in the background, and what is
         // ignored stays so. A question that nobody answers ends the test, not the hour.
         let mut c = p.command("/usr/bin/env");
         c.args(["--default-signal=INT", "/usr/bin/timeout", "--foreground", "120", "/usr/bin/script"]);
-        let line = format!("trap : INT; stty cols {columns} rows 24; {MUSTER} {line}; echo END=$?; stty -a");
+        let line = format!("trap : INT; stty cols {columns} rows 24; {line}; echo END=$?; stty -a");
         c.args(["-qec", &line, "/dev/null"])
             .env("TERM", "xterm")
             .env("SHELL", "/bin/sh")
@@ -35,19 +40,43 @@ impl Terminal {
         Self { child, input, output, seen: Vec::new() }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.seen).into_owned()
     }
 
+    /// Waits for a word.
     pub(crate) fn until(&mut self, word: &str) {
         self.until_times(word, 1);
     }
 
-    fn until_times(&mut self, word: &str, times: usize) {
+    pub(crate) fn until_times(&mut self, word: &str, times: usize) {
         let mut byte = [0u8];
         while self.text().matches(word).count() < times {
             assert_eq!(self.output.read(&mut byte).unwrap(), 1, "no {word}: {}", self.text());
             self.seen.push(byte[0]);
+        }
+    }
+
+    /// What a terminal of this size shows now.
+    pub(crate) fn screen(&self, columns: u16) -> vt100::Parser {
+        let (rows, columns) = (24.try_into().unwrap(), columns.try_into().unwrap());
+        let mut parser = vt100::Parser::new(rows, columns, 0);
+        parser.process(&self.seen);
+        parser
+    }
+
+    /// Waits until the screen has a text.
+    pub(crate) fn until_screen(&mut self, columns: u16, what: &str) -> String {
+        let mut bytes = [0u8; 4096];
+        loop {
+            let screen = self.screen(columns);
+            let text = screen.screen().contents();
+            if text.contains(what) {
+                return text;
+            }
+            let n = self.output.read(&mut bytes).unwrap();
+            assert_ne!(n, 0, "no {what}: {text}");
+            self.seen.extend_from_slice(&bytes[..n]);
         }
     }
 

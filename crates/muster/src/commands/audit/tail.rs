@@ -19,18 +19,22 @@ pub fn run(session: &Session, lines: u64, follow: bool, printer: &mut Printer) -
     let callee = session.callee(chosen)?;
     let seen = heads::read(session.store.folder())?;
     let known = chosen.pin.and_then(|p| seen.of(p));
-    let newest = runtime()?.block_on(read(&callee, lines, follow, known, printer));
+    let newest = runtime()?.block_on(read(&callee, lines, follow, known, &mut |line| {
+        show(line, printer);
+        !printer.out_gone()
+    }));
     session.keep_heads(core::slice::from_ref(&callee))?;
     newest?;
     Ok(Exit::Ok)
 }
 
-async fn read(
+/// Hands on the newest records, each verified to follow the one before, until there is no more or `each` wants none.
+pub(crate) async fn read(
     callee: &Callee,
     lines: u64,
     follow: bool,
     known: Option<muster_core::audit::Head>,
-    printer: &mut Printer,
+    each: &mut (dyn FnMut(&[u8]) -> bool + Send),
 ) -> Result<(), Fault> {
     let name = &callee.chosen.name;
     let fault = |e| told(name, Some(Operation::AuditRead), &e);
@@ -43,8 +47,7 @@ async fn read(
     let mut chain = Chain::new(None, known.into_iter().filter(|k| k.seq > after).collect());
     while let Some(line) = stream.line().await.map_err(fault)? {
         chain.line(&line).map_err(|e| Fault::new(Own::AuditBroken, format!("{name}: {e}")))?;
-        show(&line, printer);
-        if printer.out_gone() {
+        if !each(&line) {
             return Ok(());
         }
     }
@@ -65,31 +68,43 @@ fn show(line: &[u8], printer: &mut Printer) {
         printer.value(&record);
         return;
     }
-    let get =
-        |path: &str| record.pointer(path).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
-    let seq = get("/seq").unwrap_or_default();
     if matches!(format, Format::Name) {
-        printer.data(&seq);
+        printer.data(&word(&record, "/seq").unwrap_or_default());
         return;
     }
+    let text = in_words(&record, |tone, decision| match tone {
+        Some(tone) => printer.tint(tone, decision),
+        None => decision.to_owned(),
+    });
+    printer.data(&text);
+}
+
+fn word(record: &Value, path: &str) -> Option<String> {
+    record.pointer(path).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+}
+
+/// A record on one line, control characters written out; the decision as `tint` makes it.
+pub(crate) fn in_words(record: &Value, tint: impl Fn(Option<Tone>, &str) -> String) -> String {
+    let get = |path| word(record, path);
     let decision = get("/decision").unwrap_or_default();
-    let shown = match decision.as_str() {
-        "allowed" => printer.tint(Tone::Good, "allowed"),
-        "denied" | "failed" => printer.tint(Tone::Bad, &clean(&decision)),
-        other => clean(other),
+    let tone = match decision.as_str() {
+        "allowed" => Some(Tone::Good),
+        "denied" | "failed" => Some(Tone::Bad),
+        _ => None,
     };
     let mut out = format!(
-        "{seq:>6} {} {}",
+        "{:>6} {} {}",
+        clean(&get("/seq").unwrap_or_default()),
         clean(&get("/time").unwrap_or_default()),
         clean(&get("/event").unwrap_or_default())
     );
-    if !shown.is_empty() {
-        out += &format!(" {shown}");
+    if !decision.is_empty() {
+        out += &format!(" {}", tint(tone, &clean(&decision)));
     }
     let who = [get("/who/name"), get("/who/role")].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let rest = [get("/op"), get("/reason"), Some(who).filter(|w| !w.is_empty()), get("/request")];
     for word in rest.into_iter().flatten() {
         out += &format!("  {}", clean(&word));
     }
-    printer.data(&out);
+    out
 }

@@ -30,7 +30,7 @@ pub enum Action {
 }
 
 impl Action {
-    const fn operation(self) -> Operation {
+    pub(crate) const fn operation(self) -> Operation {
         match self {
             Self::Cordon => Operation::Cordon,
             Self::Uncordon => Operation::Uncordon,
@@ -42,7 +42,7 @@ impl Action {
     }
 
     /// As an order.
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Cordon => "cordon",
             Self::Uncordon => "uncordon",
@@ -54,7 +54,7 @@ impl Action {
     }
 
     /// What it means for whoever is asked whether it is meant.
-    const fn means(self) -> &'static str {
+    pub(crate) const fn means(self) -> &'static str {
         match self {
             Self::Cordon | Self::Uncordon => "this changes where pods may run",
             Self::Drain => "this moves the pods off",
@@ -67,7 +67,8 @@ impl Action {
     }
 }
 
-async fn act(callee: &Callee, action: Action, own_name: Option<&str>) -> Result<Status, Fault> {
+/// The one call that it is; a reset names the node as the node does.
+pub(crate) async fn act(callee: &Callee, action: Action, own_name: Option<&str>) -> Result<Status, Fault> {
     let node = &callee.node;
     let result = match action {
         Action::Cordon => node.cordon().await,
@@ -116,12 +117,17 @@ pub fn ending(session: &Session, action: Action, sure: Meant, printer: &mut Prin
     show(results, &SHAPE, printer)
 }
 
+/// Restarts a service of one node.
+pub(crate) async fn restart_one(callee: &Callee, unit: &str) -> Result<Service, Fault> {
+    callee.told(Operation::ServiceRestart, callee.node.restart(unit).await)
+}
+
 /// Restarts a service.
 pub fn restart(session: &Session, unit: &str, printer: &mut Printer) -> Outcome {
     let unit = unit.to_owned();
     let results = session.each(move |callee| {
         let unit = unit.clone();
-        async move { callee.told(Operation::ServiceRestart, callee.node.restart(&unit).await) }
+        async move { restart_one(&callee, &unit).await }
     })?;
     let cells = |s: &Service| {
         let since = s.since.clone().unwrap_or_default();

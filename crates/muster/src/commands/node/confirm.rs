@@ -40,7 +40,7 @@ pub fn look(session: &Session, doing: &str, printer: &mut Printer) -> Result<Vec
 }
 
 /// One node as the one who ends something should know it.
-fn radius(chosen: &Chosen, node: &Node) -> String {
+pub(crate) fn radius(chosen: &Chosen, node: &Node) -> String {
     let mut out = format!("{} at {}", chosen.name, chosen.endpoint);
     if let Some(name) = node.hostname.as_ref().filter(|n| **n != chosen.name) {
         out += &format!(", calls itself {name}");
@@ -73,15 +73,30 @@ pub fn meant(
     if meant.yes {
         return Ok(true);
     }
-    // The node's own name, which a wrong line of the inventory cannot change; of many, how many they are.
-    let word = match nodes {
+    let word = word(nodes);
+    let typed = terminal::ask(&question(&word, doing));
+    judge(typed.as_deref(), &word, doing).map(|()| true)
+}
+
+/// What is to be typed: the node's own name, which a wrong line of the inventory cannot change; of many, how many they are.
+pub(crate) fn word(nodes: &[(Chosen, Node)]) -> String {
+    match nodes {
         [(chosen, node)] => node.hostname.clone().unwrap_or_else(|| chosen.name.clone()),
         many => format!("{} nodes", many.len()),
-    };
+    }
+}
+
+/// What is asked.
+pub(crate) fn question(word: &str, doing: &str) -> String {
+    format!("Type `{}` to {doing}:", clean(word))
+}
+
+/// Whether what was typed is what was asked for; nothing typed is a no, and nobody there is not a yes.
+pub(crate) fn judge(typed: Option<&str>, word: &str, doing: &str) -> Result<(), Fault> {
     let what = format!("this would {doing} {word}");
-    match terminal::ask(&format!("Type `{}` to {doing}:", clean(&word))) {
-        Some(typed) if typed == word => Ok(true),
-        Some(typed) if typed.is_empty() => Err(Fault::new(Own::Declined, what)),
+    match typed {
+        Some(typed) if typed == word => Ok(()),
+        Some("") => Err(Fault::new(Own::Declined, what)),
         Some(typed) => {
             Err(Fault::new(Own::NameDiffers, format!("{typed} was typed, and {word} was asked for")))
         }

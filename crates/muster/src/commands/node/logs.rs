@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 /// Records that wait to be shown: a terminal that is slow slows the nodes down, and nothing is lost here.
-const WAITING: usize = 1024;
+pub(crate) const WAITING: usize = 1024;
 
 #[derive(Serialize)]
 struct Line<'l> {
@@ -68,12 +68,20 @@ pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
     Ok(Exit::of_many(exits))
 }
 
-enum Event {
+/// What comes of one node.
+pub(crate) enum Event {
+    /// One more.
     Record(Box<Record>),
+    /// There is no more.
     End(Result<(), Fault>),
 }
 
-async fn read(callee: &Callee, logs: &Logs, to: &mpsc::Sender<(String, Event)>) -> Result<(), Fault> {
+/// Hands on what one node has, until it ends or nobody takes it.
+pub(crate) async fn read(
+    callee: &Callee,
+    logs: &Logs,
+    to: &mpsc::Sender<(String, Event)>,
+) -> Result<(), Fault> {
     let name = &callee.chosen.name;
     let mut stream = callee.told(Operation::Logs, callee.node.logs(logs).await)?;
     loop {
@@ -107,31 +115,56 @@ fn line(node: &str, record: &Record, many: bool, printer: &mut Printer) {
         }
         Format::Name => printer.data(&clean(&record.message)),
         Format::Table => {
-            if let Some(lost) = record.lost {
-                printer.talk(&format!(
-                    "{node}: {lost} records were lost here, because they were read too slowly"
-                ));
+            let shown = shown(record);
+            if let Some(lost) = &shown.lost {
+                printer.talk(&format!("{node}: {lost}"));
             }
-            let unit =
-                record.unit.as_deref().map(|u| u.strip_suffix(".service").unwrap_or(u)).unwrap_or_default();
             let before = if many { format!("{node} ") } else { String::new() };
-            let tone = match record.priority {
-                0..=3 => Some(Tone::Bad),
-                4 => Some(Tone::Warn),
-                _ => None,
-            };
-            // A message of several lines stays one record: its further lines stand under it.
-            for (n, text) in record.message.lines().enumerate() {
-                let text = clean(text);
-                let text = tone.map_or_else(|| text.clone(), |t| printer.tint(t, &text));
+            for (n, text) in shown.lines.iter().enumerate() {
+                let text = shown.tone.map_or_else(|| text.clone(), |t| printer.tint(t, text));
                 match n {
-                    0 => printer.data(&format!("{before}{} {unit}: {text}", clean(&record.time))),
+                    0 => printer.data(&format!("{before}{} {text}", shown.head)),
                     _ => printer.data(&format!("{before}    {text}")),
                 }
             }
-            if record.truncated {
-                printer.data(&format!("{before}    … (the message is longer than is shown)"));
+            if shown.truncated {
+                printer.data(&format!("{before}    {LONGER}"));
             }
         }
+    }
+}
+
+/// Said under a message that was cut.
+pub(crate) const LONGER: &str = "… (the message is longer than is shown)";
+
+/// A record as people read it, control characters written out.
+pub(crate) struct Shown {
+    /// Records that are missing before it, in words.
+    pub(crate) lost: Option<String>,
+    /// When, and of which unit.
+    pub(crate) head: String,
+    /// A message of several lines stays one record: its further lines stand under it.
+    pub(crate) lines: Vec<String>,
+    /// How bad it is, where it is.
+    pub(crate) tone: Option<Tone>,
+    /// There is more of it.
+    pub(crate) truncated: bool,
+}
+
+/// See [`Shown`].
+pub(crate) fn shown(record: &Record) -> Shown {
+    let lost = record.lost.map(|n| format!("{n} records were lost here, because they were read too slowly"));
+    let unit = record.unit.as_deref().map(|u| u.strip_suffix(".service").unwrap_or(u)).unwrap_or_default();
+    let tone = match record.priority {
+        0..=3 => Some(Tone::Bad),
+        4 => Some(Tone::Warn),
+        _ => None,
+    };
+    Shown {
+        lost,
+        head: format!("{} {}:", clean(&record.time), clean(unit)),
+        lines: record.message.lines().map(clean).collect(),
+        tone,
+        truncated: record.truncated,
     }
 }

@@ -38,7 +38,7 @@ pub fn run(session: &Session, printer: &mut Printer) -> Outcome {
     }
     if printer.looks().format == Format::Name {
         for row in rows.iter().filter_map(|r| r.get(1)) {
-            printer.data(row);
+            printer.data(&crate::printer::clean(row));
         }
     } else if !rows.is_empty() {
         printer.table(&["node", "unit", "state", "enabled", "since", "restart", "what it is for"], &rows);

@@ -39,7 +39,7 @@ fn cells(n: &Node) -> Vec<String> {
     ]
 }
 
-fn role(n: &Node) -> String {
+pub(crate) fn role(n: &Node) -> String {
     match (&n.role, &n.management.waits_for) {
         (Some(role), _) => role.clone(),
         (None, Some(what)) => format!("waits for {what}"),
@@ -47,11 +47,11 @@ fn role(n: &Node) -> String {
     }
 }
 
-fn verdict(n: &Node) -> String {
+pub(crate) fn verdict(n: &Node) -> String {
     n.health.verdict.clone().or_else(|| n.health.greenboot.clone()).unwrap_or_default()
 }
 
-fn owner(n: &Node) -> String {
+pub(crate) fn owner(n: &Node) -> String {
     let by = n.management.claimed_by.clone().unwrap_or_default();
     if n.management.unauthenticated { format!("{by} (unauthenticated)") } else { by }
 }
@@ -74,7 +74,7 @@ pub fn uptime(secs: u64) -> String {
 }
 
 /// What is known of a node; a line that is not known is not there.
-fn full(n: &Node) -> Vec<(&'static str, String)> {
+pub(crate) fn full(n: &Node) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let mut line =
         |name, value: Option<String>| out.extend(value.filter(|v| !v.is_empty()).map(|v| (name, v)));

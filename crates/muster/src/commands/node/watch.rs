@@ -40,7 +40,7 @@ fn row(chosen: Chosen, result: Result<Node, Fault>) -> Row {
 }
 
 /// A node in one word.
-fn word(node: &Node) -> &'static str {
+pub(crate) fn word(node: &Node) -> &'static str {
     let failed = |v: &Option<String>| v.as_deref() == Some("failed");
     match () {
         () if node.reset.is_some() => "resetting",

@@ -1,0 +1,206 @@
+//! The dashboard's loop: what is typed and what comes in, what is done about it, and what is drawn.
+
+use super::keys::Key;
+use super::model::{Effect, Event, Model};
+use super::screen::Screen;
+use super::update::update;
+use super::view::view;
+use super::work::Work;
+use crate::codes::Own;
+use crate::exit::Exit;
+use crate::fault::{Fault, Faults, Outcome};
+use crate::nodes::session::{Session, runtime};
+use ratatui::crossterm::event::{Event as Input, read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// What comes in faster than this is drawn together.
+const FRAME: Duration = Duration::from_millis(20);
+/// Events that are taken in before a frame is drawn.
+const AT_ONCE: usize = 2048;
+/// Heads of audit chains are kept this often, and at the end.
+const HEADS: Duration = Duration::from_secs(30);
+
+/// What the dashboard shows, and how.
+pub struct Settings {
+    /// The nodes, and who calls them.
+    pub session: Session,
+    /// How often each node is asked.
+    pub every: Duration,
+    /// Colours may be used.
+    pub colour: bool,
+    /// Where this is about, for the first line.
+    pub about: String,
+}
+
+/// Runs it until it is quit.
+pub fn run(settings: Settings) -> Outcome {
+    let runtime = runtime()?;
+    let none = |e: std::io::Error| Faults::from(no_screen(&e));
+    ratatui::crossterm::style::force_color_output(settings.colour);
+    let mut screen = Screen::take().map_err(none)?;
+    let end = runtime.block_on(drive(settings, &mut screen));
+    drop(screen);
+    // What is still under way is not waited for.
+    runtime.shutdown_background();
+    end
+}
+
+fn no_screen(error: &std::io::Error) -> Fault {
+    Fault::new(Own::TerminalNeeded, "the terminal cannot be used").why(error.to_string())
+}
+
+/// The signals that end it, and the one that says that somebody else had the terminal.
+struct Signals {
+    ending: Vec<(&'static str, Signal)>,
+    continued: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> Self {
+        let kinds = [
+            ("SIGINT", SignalKind::interrupt()),
+            ("SIGTERM", SignalKind::terminate()),
+            ("SIGHUP", SignalKind::hangup()),
+            ("SIGQUIT", SignalKind::quit()),
+        ];
+        let ending = kinds.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?))).collect();
+        // signal(7): 18 on every Linux of ours.
+        let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())).ok();
+        Self { ending, continued }
+    }
+
+    async fn end(ending: &mut [(&'static str, Signal)]) -> &'static str {
+        std::future::poll_fn(|cx| {
+            for (name, signal) in ending.iter_mut() {
+                if signal.poll_recv(cx).is_ready() {
+                    return std::task::Poll::Ready(*name);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+
+    async fn continued(signal: &mut Option<Signal>) {
+        let came = match signal {
+            Some(signal) => signal.recv().await.is_some(),
+            None => false,
+        };
+        if !came {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// What the loop was woken by.
+enum Woken {
+    Event(Event),
+    Signal(&'static str),
+    /// Somebody else had the terminal.
+    Continued,
+    /// Nothing can be typed any more.
+    Gone,
+}
+
+/// Reads the terminal on a thread of its own, since that has no end to wait for.
+fn inputs() -> mpsc::Receiver<Event> {
+    let (to, from) = mpsc::channel(256);
+    std::thread::spawn(move || {
+        while let Ok(input) = read() {
+            let event = match input {
+                Input::Key(key) => Key::of(key).map(Event::Key),
+                Input::Paste(text) => Some(Event::Paste(text)),
+                Input::Resize(columns, rows) => Some(Event::Resize(columns, rows)),
+                _ => None,
+            };
+            if event.is_some_and(|event| to.blocking_send(event).is_err()) {
+                return;
+            }
+        }
+    });
+    from
+}
+
+async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
+    let begun = Instant::now();
+    let now = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let Settings { session, every, colour, about } = settings;
+    let session = Arc::new(session);
+    let mut model = Model::new(session.chosen.clone(), every, session.pace.parallel, screen.size());
+    (model.colour, model.about) = (colour, about);
+    let mut signals = Signals::listen();
+    let mut typed = inputs();
+    let (to, mut came) = mpsc::channel(AT_ONCE);
+    let mut work = Work::new(session, to);
+    let mut kept = Instant::now();
+    let mut next = Woken::Event(Event::Tick);
+    loop {
+        let mut more = AT_ONCE;
+        let mut waiting = Some(next);
+        while let Some(woken) = waiting {
+            let event = match woken {
+                Woken::Event(event) => event,
+                Woken::Continued => {
+                    screen.again().map_err(|e| no_screen(&e))?;
+                    Event::Tick
+                }
+                Woken::Signal(name) => return interrupted(&model, &work, Some(name)),
+                Woken::Gone => return interrupted(&model, &work, None),
+            };
+            for effect in update(&mut model, now(), event) {
+                match effect {
+                    Effect::Quit { interrupted: true } => return interrupted(&model, &work, Some("Ctrl-C")),
+                    Effect::Quit { interrupted: false } => {
+                        work.keep_heads()?;
+                        return Ok(Exit::Ok);
+                    }
+                    Effect::Suspend => screen.suspend().map_err(|e| no_screen(&e))?,
+                    other => work.begin(other),
+                }
+            }
+            more -= 1;
+            waiting =
+                typed.try_recv().or_else(|_| came.try_recv()).ok().map(Woken::Event).filter(|_| more > 0);
+        }
+        if work.broken() {
+            return Err(Fault::new(Own::Fault, "the work on a node broke off").into());
+        }
+        screen.draw(|frame| view(&model, frame)).map_err(|e| no_screen(&e))?;
+        if kept.elapsed() > HEADS {
+            work.keep_heads()?;
+            kept = Instant::now();
+        }
+        tokio::time::sleep(FRAME).await;
+        let wake = model.wake().map(|at| begun + Duration::from_millis(at));
+        next = tokio::select! {
+            biased;
+            name = Signals::end(&mut signals.ending) => Woken::Signal(name),
+            () = Signals::continued(&mut signals.continued) => Woken::Continued,
+            event = typed.recv() => event.map_or(Woken::Gone, Woken::Event),
+            Some(event) = came.recv() => Woken::Event(event),
+            () = until(wake) => Woken::Event(Event::Tick),
+        };
+    }
+}
+
+async fn until(wake: Option<Instant>) {
+    match wake {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ended from outside, or with Ctrl-C. What was sent and not answered has an outcome that nobody knows.
+fn interrupted(model: &Model, work: &Work, by: Option<&str>) -> Outcome {
+    let kept = work.keep_heads();
+    if let Some(doing) = &model.doing {
+        let by = by.unwrap_or("the end of the terminal");
+        let what = format!("{doing}: it was sent, and {by} came before the answer");
+        return Err(Fault::new(Own::OutcomeUnknown, what).fix("Ask the node: `muster node status`.").into());
+    }
+    kept?;
+    Ok(Exit::Interrupted)
+}
