@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Request lines of the node API, and frames between edge and core (crates/musterd/src/wire.rs says their form).
+# Request lines of the node API, and frames between the daemon's processes (crates/musterd/src/wire.rs says their form).
 lines() { while IFS='|' read -r name line; do printf '%s' "$line" | put request_line "$name"; done; }
 lines <<'LINES'
 good-node|GET /v1/node
@@ -35,6 +35,10 @@ said '{"is":"open","id":1,"address":"::1","proof":{"certificate":"AA==","message
 said '{"is":"serve","certificate":"AA==","key":"AA==","listen":"[::]:7443","authority":"AA=="}' | put frames good-serve
 said '{"is":"not-opened","id":1,"fault":{"status":401,"fault":{"error":"it was revoked","reason":"revoked"}}}' | put frames good-not-opened
 said '{"is":"drop","handle":"00"}' | put frames good-drop
+{ said '{"url":"https://h/ca.pem","max":262144,"seconds":30,"bearer":"t"}' && printf 'PEM' | frame 2 && frame 3 </dev/null; } | put frames good-fetch
+{ said '{"is":"begun"}' && said '{"is":"got"}' && printf 'text' | frame 2 && frame 3 </dev/null; } | put frames good-fetched
+{ said '{"is":"begun"}' && said '{"is":"failed","why":{"why":"status","code":503}}'; } | put frames good-not-fetched
+said '{"is":"failed","why":{"why":"because"}}' | put frames bad-why
 said '{"is":"exec","line":"id"}' | put frames bad-unknown
 said "${call/logs/exec}" | put frames bad-operation
 printf '\001\100\000\000\000' | put frames bad-long

@@ -131,6 +131,7 @@ put document bad-empty </dev/null
 printf 'network 10.244.0.0/16' | put document_values good-v4
 printf 'network 2001:DB8::/32' | put document_values good-v6
 printf 'url https://boot.example.net:8443/a?b=c' | put document_values good-url
+printf 'url https://[fd00::1]?a' | put document_values good-url-v6
 printf 'host [2001:db8::1]:6443' | put document_values good-host
 printf 'label example.net/rack' | put document_values good-label
 printf 'kernel BOOT_IMAGE=/vmlinuz ro "muster.config=/a b" quiet\n' | put document_values good-kernel

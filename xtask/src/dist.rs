@@ -76,7 +76,8 @@ fn go() -> String {
     format!(
         "#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n\
          ! systemctl is-enabled --quiet musterd-core.service || touch {WAS_ENABLED}\n\
-         systemctl disable --quiet --now musterd-edge.service musterd-core.service musterd-edge.socket musterd-control.socket || true\n"
+         systemctl disable --quiet --now musterd-edge.service musterd-core.service musterd-edge.socket musterd-control.socket || true\n\
+         systemctl stop --quiet muster-fetch.socket || true\n"
     )
 }
 
@@ -202,11 +203,13 @@ fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &s
     }
     let control = format!(
         "Package: {name}\nVersion: {version}\nArchitecture: {arch}\nSection: admin\nPriority: optional\n\
-         Maintainer: Muster maintainers <maintainers@muster.invalid>\nDepends: {depends}\nDescription: {summary}\n\
+         Maintainer: Muster maintainers <maintainers@muster.invalid>\nDepends: {depends}\n{recommends}Description: {summary}\n\
          \u{20}Part of Muster: machines that already exist join, are operated in and leave a cluster, and\n\
          \u{20}nothing runs as root on them that a trusted key did not vouch for.\n",
         name = program.name,
         depends = program.depends,
+        // What servers of URLs are judged by, where the administrator names no anchors of his own.
+        recommends = if program.name == "musterd" { "Recommends: ca-certificates\n" } else { "" },
         summary = program.summary,
     );
     put("DEBIAN/control", control.as_bytes(), 0o644)?;

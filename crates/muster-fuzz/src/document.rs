@@ -126,6 +126,14 @@ pub fn values(input: &[u8]) -> Said {
                 assert!(values::is_host_and_port(host) && !host.contains(['@', '\\', '#']), "{text:?}");
                 assert!(text.bytes().all(|b| b.is_ascii_graphic()));
             }
+            // The fetcher reads it anew: it asks the host that this reader saw, or nobody.
+            if let Some((host, port, path)) = musterd::fetch::asks(text) {
+                assert!(good && path.starts_with('/'), "{text:?}");
+                let rest = text.strip_prefix("https://").expect("https alone");
+                let here = rest.split(['/', '?']).next().and_then(values::split_host).expect("a host");
+                assert_eq!((host.as_str(), port), (here.0, here.1.unwrap_or(443)), "{text:?}");
+                assert!(rest.ends_with(path.trim_start_matches('/')), "{text:?}");
+            }
             good
         }
         "host" => match values::split_host(text) {

@@ -58,6 +58,12 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// What is asked for a URL: the host by which the certificate is judged, the port, and what is asked for there. `None` for what is not asked.
+#[must_use]
+pub fn asks(url: &str) -> Option<(String, u16, String)> {
+    reach::Target::of(url).ok().map(|t| (t.at.0, t.at.1, t.path.to_string()))
+}
+
 /// Answers the one request of a connection.
 fn serve(core: &UnixStream) -> Result<(), Broken> {
     core.set_read_timeout(Some(REQUEST))?;

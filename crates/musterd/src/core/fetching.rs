@@ -21,7 +21,7 @@ use super::stream::Timed;
 use super::units;
 use crate::fetch::words::{MAX_ANCHORS, Told, Wanted, Why};
 use crate::places;
-use crate::wire::{Broken, message, read_body, read_message, write_body};
+use crate::wire::{Broken, Kind, frame, read_body, read_message, write_body};
 
 /// In which a fetcher begins: its unit waits for the network, which at a boot may take its time.
 const BEGINS: Duration = Duration::from_secs(180);
@@ -148,7 +148,9 @@ fn answer(stream: &UnixStream, wanted: &Wanted, anchors: &[u8]) -> Result<Fetche
         return Err(Broken::Message("it has not begun".to_owned()));
     }
     let mut answers = Timed::new(stream, Duration::from_secs(wanted.seconds.into()) + GRACE);
-    let mut request = Zeroizing::new(message(wanted)?);
+    // What is in between holds the token too.
+    let json = Zeroizing::new(serde_json::to_vec(wanted).map_err(|e| Broken::Message(e.to_string()))?);
+    let mut request = Zeroizing::new(frame(Kind::Message, &json)?);
     write_body(&mut *request, anchors)?;
     answers.write_all(&request)?;
     Ok(match expected(read_message(&mut answers)?)? {

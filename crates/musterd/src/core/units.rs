@@ -60,7 +60,7 @@ pub(super) fn stand_down(places: &Places, forever: bool) -> Result<(), String> {
     let [edge, control] = SOCKETS;
     // The stop comes last: without its sockets our own unit is ended too, and whatever we have begun.
     let masked = if forever { ask(places, "mask", &[CORE, EDGE, edge, control]) } else { Ok(()) };
-    masked.and(ask(places, "stop", &[EDGE, edge, control]))
+    masked.and(ask(places, "stop", &[EDGE, FETCH, edge, control]))
 }
 
 fn ask(places: &Places, verb: &str, units: &[&str]) -> Result<(), String> {

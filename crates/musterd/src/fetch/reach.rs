@@ -35,7 +35,8 @@ pub(super) struct Target {
     pub(super) host: String,
     /// What is asked for there.
     pub(super) path: PathAndQuery,
-    at: (String, u16),
+    /// Where it is.
+    pub(super) at: (String, u16),
 }
 
 impl Target {

@@ -94,6 +94,48 @@ fn tries(folder: &std::path::Path, address: SocketAddr) {
     println!("{line}");
 }
 
+/// What a fetcher has when it reads the first byte of a server: what is open, and nothing new.
+#[test]
+fn a_confined_fetcher_has_no_new_socket_either() {
+    if let Some((folder, address)) = child() {
+        fetches(&folder, address);
+        std::process::exit(77);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file"), "secret").expect("a file");
+    let outside = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let _core = UnixListener::bind(folder.path().join("core.sock")).expect("a socket");
+    let told = format!("{}|{}", folder.path().display(), outside.local_addr().expect("a port"));
+    let out = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "confined::a_confined_fetcher_has_no_new_socket_either", "--nocapture"])
+        .env(WHERE, told)
+        .output()
+        .expect("it starts");
+    assert_eq!(out.status.code(), Some(77), "{out:?}");
+}
+
+/// In the child. A panic is no 77.
+fn fetches(folder: &std::path::Path, address: SocketAddr) {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    let mut server = TcpStream::connect(address).expect("before");
+    let unconnected = socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("before");
+    let bound = TcpListener::bind("127.0.0.1:0").expect("before");
+    musterd::edge::confine::confine_without_sockets().expect("confined");
+    for family in [AddressFamily::UNIX, AddressFamily::INET, AddressFamily::INET6, AddressFamily::NETLINK] {
+        for kind in [SocketType::STREAM, SocketType::DGRAM] {
+            assert!(socket(family, kind, None).is_err(), "{family:?} {kind:?}");
+        }
+    }
+    let core = rustix::net::SocketAddrUnix::new(folder.join("core.sock")).expect("a path");
+    assert!(rustix::net::connect(&unconnected, &core).is_err(), "nor is one used that it had");
+    assert!(rustix::net::listen(&bound, 1).is_err() && bound.accept().is_err());
+    assert!(std::fs::File::open(folder.join("file")).is_err());
+    assert!(std::fs::write(folder.join("new"), "x").is_err());
+    assert!(Command::new("/bin/true").status().is_err());
+    assert!(std::thread::Builder::new().spawn(|| {}).is_err());
+    server.write_all(b"goes on").expect("what is open stays open");
+}
+
 #[test]
 fn the_program_is_confined_before_its_first_client() {
     let core = Core::start(true);

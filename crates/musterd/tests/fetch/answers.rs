@@ -61,6 +61,19 @@ fn an_authority_comes_from_a_url_with_nothing_sent_but_the_question() {
 }
 
 #[test]
+fn a_host_may_be_an_address_of_ipv6() {
+    let (pem, signer) = (authority("ops"), Signer::new("pki"));
+    let mut node = Node::new();
+    node.put("/etc/muster/fetch-ca.pem", &signer.pem(), 0o644);
+    let at = SocketAddr::new(std::net::Ipv6Addr::LOCALHOST.into(), 0);
+    let server = Server::start(at, signer.shown(&["::1"], YEARS), move |_| ok(&pem));
+    node.asks(&format!("https://{}/ca.pem", server.at), "");
+    node.owned();
+    let head = server.heads()[0].to_ascii_lowercase();
+    assert!(head.contains(&format!("\r\nhost: [::1]:{}\r\n", server.at.port())), "{head}");
+}
+
+#[test]
 fn what_is_not_there_yet_is_asked_for_again() {
     let all = [404, 408, 425, 429, 502, 503, 504].map(|code| {
         std::thread::spawn(move || {
