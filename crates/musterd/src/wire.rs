@@ -11,10 +11,14 @@
 //!
 //! The core believes nothing of it but that it came from the edge.
 
+mod refused;
+
 use std::io::{self, Read, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+pub use refused::{Refusal, Refused, Verb};
 
 /// Of these messages. Both processes are one binary, so a difference means that one was not restarted after an update.
 pub const VERSION: u32 = 1;
@@ -354,6 +358,13 @@ pub enum ToCore {
         /// The certificate that it showed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         certificate: Option<String>,
+    },
+    /// A request was refused by the edge itself; for the audit.
+    Refused(Refused),
+    /// So many of the two above found no room in a flood, and nothing more is known of them.
+    Untold {
+        /// How many.
+        count: u64,
     },
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - What is handed out as the newest record is on the disk: a head that a power cut could take back would read as a forgery.
 //! - What must be durable first is written and synced at once, and what waited goes with it. The rest waits in memory, for a second
-//!   at most, in a ring with a bound; above ten events of one client in a second, only their number is kept.
+//!   at most, in a ring with a bound; above ten events of one client in a second, only their number is kept. Of what only the edge says,
+//!   it is ten of one client and sixty in all in a minute: strangers cause it, and it must not push out what the core saw.
 //! - Room for the intents of destructive operations is kept on the disk, and nothing else may use it. Reads and refusals can fill a
 //!   disk; they cannot keep a node from being reset.
 //! - A record whose writing was cut off is cut away at the next start, by a record that says so. Nothing else is ever cut
@@ -166,6 +167,15 @@ impl Audit {
     pub fn waits(&self, event: Event) {
         self.spool().push(event, now(), Instant::now());
         self.came.notify_all();
+    }
+
+    /// Writes down that it ends, and the numbers of what was only counted until now.
+    pub fn ends(&self) {
+        self.spool().settle();
+        self.waits(Event::new("stopped"));
+        // Whoever starts next finds what is on the disk.
+        let _ = self.flush();
+        self.tell_head();
     }
 
     /// The journal, for a node whose disk takes nothing.

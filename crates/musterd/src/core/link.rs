@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use muster_api::{Fault, Kind};
-use muster_core::UtcTime;
+use muster_core::{Operation, UtcTime};
 use muster_sys::clock;
 use muster_tls::Fingerprint;
 
@@ -17,7 +17,7 @@ use super::audit::{Decision, Event, Who};
 use super::handles::{Handle, Handles};
 use super::server::Core;
 use super::stream::{Incoming, Timed};
-use crate::wire::{Broken, FaultMessage, Proof, ToCore, ToEdge, VERSION, message, read_message};
+use crate::wire::{Broken, FaultMessage, Proof, Refused, ToCore, ToEdge, VERSION, message, read_message};
 
 /// How long the edge may take to take a message.
 const TAKES: Duration = Duration::from_secs(10);
@@ -105,6 +105,12 @@ fn listen(core: &Core, link: &Link, from: &mut Incoming<'_>) -> Result<(), Broke
             ToCore::TurnedAway { address, reason, certificate } => {
                 turned_away(core, &address, &reason, certificate.as_deref());
             }
+            ToCore::Refused(refused) => core.audit.waits(told(link, &refused)),
+            ToCore::Untold { count } => {
+                let event =
+                    Event::new("uncounted").detail("the edge had more to tell than there was room for");
+                core.audit.waits(event.count(count).told_by_edge());
+            }
         }
     }
     Ok(())
@@ -158,11 +164,31 @@ fn open(core: &Core, link: &Link, address: String, proof: Proof) -> Result<Strin
 fn turned_away(core: &Core, address: &str, reason: &str, certificate: Option<&str>) {
     let word = |c: char| c.is_ascii_lowercase() || c == '-';
     let reason = if reason.len() <= 32 && reason.chars().all(word) { reason } else { "unknown" };
-    let event = Event::new("handshake").decision(Decision::Denied).reason(reason).address(address);
+    let event =
+        Event::new("handshake").decision(Decision::Denied).reason(reason).address(address).told_by_edge();
     core.audit.waits(match certificate.and_then(|c| c.parse::<Fingerprint>().ok()) {
         Some(certificate) => event.certificate(&certificate.to_string()),
         None => event,
     });
+}
+
+/// What the edge says of a request that it refused. Who the connection's client is, the core knows; that he asked this is the edge's word.
+fn told(link: &Link, refused: &Refused) -> Event {
+    let (status, reason) = refused.why.answer();
+    let decision = if status < 500 { Decision::Denied } else { Decision::Failed };
+    let address = shown(&refused.address);
+    let mut event = Event::new("refused").decision(decision).status(status).reason(reason);
+    event = event.address(&address).told_by_edge();
+    if let Some(operation) = refused.op.as_deref().and_then(Operation::from_name) {
+        event = event.op(operation.row().name);
+    }
+    if let Some(method) = refused.method {
+        event = event.request(method.word());
+    }
+    match refused.handle.as_deref().and_then(|handle| link.handles.get(handle)) {
+        Some(handle) => event.who(Who::from(&*handle)),
+        None => event,
+    }
 }
 
 /// Judges a handle again, if the trust changed since it was judged.

@@ -133,9 +133,7 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         }
     });
     wait(&signals, &core.owner);
-    core.audit.waits(Event::new("stopped"));
-    let _ = audit.flush();
-    audit.tell_head();
+    core.audit.ends();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use muster_api::Fault;
+use muster_core::Operation;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -21,7 +22,7 @@ use super::link::{Handle, NoHandle};
 use super::patient::Patient;
 use super::tls::{H2, Serving};
 use super::{Edge, Fate, is_dead, is_leaving};
-use crate::wire::Proof;
+use crate::wire::{Proof, Refusal, Refused, Verb};
 
 /// A message head that is longer is refused with 431.
 const MAX_HEAD: usize = 16 * 1024;
@@ -136,6 +137,27 @@ impl Conn {
     }
 }
 
+impl Conn {
+    /// Tells the core, for the audit, of a request that it will not see. Nothing of the request's own bytes goes along.
+    pub(crate) async fn refused(&self, why: Refusal, method: Option<Verb>, op: Option<Operation>) {
+        let handle = match &*self.shown.lock().await {
+            Shown::Known(handle) => Some(handle.handle.clone()),
+            _ => None,
+        };
+        let op = op.map(|o| o.row().name.to_owned());
+        self.edge.link.refused(Refused { address: self.address.to_string(), handle, why, method, op });
+    }
+
+    /// The same of what was no request: a head that is too long, or no HTTP.
+    async fn heard(&self, spoken: Result<(), hyper::Error>) {
+        let Err(error) = spoken else { return };
+        if error.is_parse() {
+            let why = if error.is_parse_too_large() { Refusal::Head } else { Refusal::Malformed };
+            self.refused(why, None, None).await;
+        }
+    }
+}
+
 /// Serves a connection to its end.
 pub(crate) async fn serve(
     edge: Arc<Edge>,
@@ -234,7 +256,7 @@ async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &m
         let serving = builder.serve_connection(io, service);
         tokio::pin!(serving);
         tokio::select! {
-            _ = &mut serving => return,
+            spoken = &mut serving => return conn.heard(spoken).await,
             () = end => serving.as_mut().graceful_shutdown(),
         }
         last(serving, fate, &conn.work).await;

@@ -9,6 +9,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use muster_api::{AUDIT_HEADER, Fault, Kind, NDJSON, PROOF_HEADER, Route};
+use muster_core::Operation;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -18,7 +19,7 @@ use super::body::{Body, Held};
 use super::call::{Answer, away, call};
 use super::conn::{Busy, Conn};
 use super::link::NoHandle;
-use crate::wire::{Call, Hello, Reply};
+use crate::wire::{Call, Hello, Refusal, Reply, Verb};
 
 /// Longest `Muster-Proof`.
 const MAX_PROOF: usize = 4096;
@@ -65,7 +66,12 @@ pub(crate) async fn answer(conn: Arc<Conn>, request: Request<Incoming>) -> Resul
             response
         }
         Ok(Ready::Stream(answer, permit)) => stream(&conn, answer, permit, busy),
-        Err(fault) => refusal(&fault, head.uri().path(), busy),
+        Err(fault) => {
+            if let Some(why) = Refusal::of(&fault) {
+                conn.refused(why, Verb::of(head.method().as_str()), operation(&head)).await;
+            }
+            refusal(&fault, head.uri().path(), busy)
+        }
     };
     if conn.edge.is_doomed(conn.id) && head.version() < Version::HTTP_2 {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -122,6 +128,14 @@ async fn respond(
     let hello = Hello::Call(Call { handle: handle.handle, ask, request: line, proof });
     let answer = call(&conn.edge.link, &hello, &body, deadline).await?;
     finish(route, answer, permit).await
+}
+
+/// Which operation a request is of, where it is one at all.
+fn operation(request: &Request<()>) -> Option<Operation> {
+    match target(request).and_then(|target| read(request.method().as_str(), target)) {
+        Ok(Wanted::Call { route, .. }) => Some(route.operation),
+        _ => None,
+    }
 }
 
 /// A stream is handed on as it comes; everything else is short, and whole or nothing.

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::frames::{read_message, write_message};
 use super::log;
 use super::tls::{Serving, TurnedAway};
-use crate::wire::{Broken, FaultMessage, Hello, Proof, ToCore, ToEdge, VERSION};
+use crate::wire::{Broken, FaultMessage, Hello, Proof, Refused, ToCore, ToEdge, VERSION};
 
 /// Messages to the core that wait at most.
 const WAITING: usize = 1024;
@@ -65,6 +65,22 @@ struct State {
     /// Who waits for its handle.
     asked: HashMap<u64, oneshot::Sender<Result<String, FaultMessage>>>,
     next: u64,
+    /// What was for the audit and found no room, or no core.
+    untold: u64,
+}
+
+impl State {
+    /// Tells the core something for the audit. In a flood, and while there is no core, only how much it was.
+    fn tell(&mut self, what: ToCore) {
+        let room = self.out.as_ref().filter(|out| out.capacity() > WAITING / 2);
+        if room.is_none_or(|out| out.try_send(what).is_err()) {
+            self.untold = self.untold.saturating_add(1);
+        } else if self.untold > 0
+            && room.is_some_and(|out| out.try_send(ToCore::Untold { count: self.untold }).is_ok())
+        {
+            self.untold = 0;
+        }
+    }
 }
 
 impl Link {
@@ -129,12 +145,15 @@ impl Link {
         }
     }
 
-    /// A client was turned away. In a flood some are not told.
+    /// A client was turned away.
     pub(crate) fn turned_away(&self, address: String, why: TurnedAway) {
         let TurnedAway { reason, certificate } = why;
-        let message = ToCore::TurnedAway { address, reason: reason.to_owned(), certificate };
-        let state = self.state();
-        let _ = state.out.as_ref().filter(|out| out.capacity() > WAITING / 2).map(|o| o.try_send(message));
+        self.state().tell(ToCore::TurnedAway { address, reason: reason.to_owned(), certificate });
+    }
+
+    /// A request was refused.
+    pub(crate) fn refused(&self, refused: Refused) {
+        self.state().tell(ToCore::Refused(refused));
     }
 
     /// Keeps a link for ever.

@@ -260,6 +260,8 @@ fn link(state: &Shared, authority: &Authority, mut stream: UnixStream) {
                 let shown = if certificate.is_some() { "shown" } else { "nothing" };
                 note(state, format!("turned-away {reason} {shown} {address}"));
             }
+            ToCore::Refused(refused) => note(state, format!("refused {:?}", refused.why)),
+            ToCore::Untold { count } => note(state, format!("untold {count}")),
         }
     }
 }

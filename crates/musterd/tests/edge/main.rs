@@ -24,3 +24,4 @@ mod streams;
 #[path = "../core/support.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests of the core use the rest")]
 mod support;
+mod told;

@@ -79,6 +79,8 @@ pub struct Event {
     count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "toldBy")]
+    told_by: Option<&'static str>,
 }
 
 /// What is added to every event.
@@ -181,6 +183,18 @@ impl Event {
         self
     }
 
+    /// The edge says that it was, and nothing but its word stands for it: one that fell could make it up, or leave it out.
+    #[must_use]
+    pub const fn told_by_edge(mut self) -> Self {
+        self.told_by = Some("edge");
+        self
+    }
+
+    /// Whether it stands on the edge's word alone.
+    pub(super) const fn is_told(&self) -> bool {
+        self.told_by.is_some()
+    }
+
     /// Whose it is, for the number of events in a second: the certificate, or else the address. Of an IPv6 address the first half
     /// is taken, since whoever has one has 2^64 of them.
     pub(super) fn identity(&self) -> String {
@@ -200,9 +214,9 @@ impl Event {
 
     /// The same event without what differs from call to call.
     pub(super) fn alike(&self) -> Self {
-        let Self { op, decision, who, .. } = self.clone();
+        let Self { op, decision, who, told_by, .. } = self.clone();
         let (reason, address) = (self.reason.clone(), self.who.is_none().then(|| self.identity()));
-        Self { event: "counted", op, decision, reason, who, address, ..Self::default() }
+        Self { event: "counted", op, decision, reason, who, address, told_by, ..Self::default() }
     }
 
     /// What two events must share to be counted together.

@@ -7,25 +7,44 @@ use muster_core::UtcTime;
 
 use super::event::{Decision, Event};
 
-/// Events of one client that are kept one by one in a second.
-const EACH: u32 = 10;
-/// Of all clients together: addresses cost nothing.
-const ALL: u32 = 200;
-/// Kinds of events that are counted apart from each other.
-const KINDS: usize = 256;
+/// How many events are kept one by one, in how long.
+struct Bounds {
+    window: Duration,
+    /// Of one client.
+    each: u32,
+    /// Of all clients together: addresses cost nothing.
+    all: u32,
+    /// Kinds of events that are counted apart from each other.
+    kinds: usize,
+    /// Not beyond so many that wait.
+    ring: usize,
+}
+
+/// Of what the core saw itself.
+const SEEN: Bounds = Bounds { window: Duration::from_secs(1), each: 10, all: 200, kinds: 256, ring: RING };
+/// Of what the edge tells. Much less: strangers cause it, and an edge that fell makes up what it likes. At this pace the record is
+/// full of it after days, not after an hour, and it takes no room from what the core saw.
+const TOLD: Bounds = Bounds { window: Duration::from_secs(60), each: 10, all: 60, kinds: 64, ring: RING / 2 };
 /// Events that wait. Beyond, they are counted only.
 const RING: usize = 1024;
 /// Events that are written at once: well below the length of a file.
 const BATCH: usize = 256;
-/// The second.
-const WINDOW: Duration = Duration::from_secs(1);
 
 type Key = (String, Option<&'static str>, Option<Decision>, Option<String>);
 
+/// Events in the ring, each with its time.
+type Ring = VecDeque<(Event, UtcTime)>;
+
 /// See the module.
-#[derive(Default)]
 pub(super) struct Spool {
-    ring: VecDeque<(Event, UtcTime)>,
+    ring: Ring,
+    seen: Counter,
+    told: Counter,
+}
+
+/// What came in a window.
+struct Counter {
+    bounds: Bounds,
     since: Option<Instant>,
     seen: HashMap<String, u32>,
     all: u32,
@@ -34,53 +53,91 @@ pub(super) struct Spool {
     lost: u64,
 }
 
-impl Spool {
-    pub(super) fn is_empty(&self) -> bool {
-        self.ring.is_empty() && self.over.is_empty() && self.lost == 0
+impl Default for Spool {
+    fn default() -> Self {
+        Self { ring: Ring::new(), seen: Counter::new(SEEN), told: Counter::new(TOLD) }
+    }
+}
+
+impl Counter {
+    fn new(bounds: Bounds) -> Self {
+        Self { bounds, since: None, seen: HashMap::new(), all: 0, over: HashMap::new(), lost: 0 }
     }
 
-    pub(super) fn push(&mut self, event: Event, time: UtcTime, at: Instant) {
-        self.close(at);
+    fn is_empty(&self) -> bool {
+        self.over.is_empty() && self.lost == 0
+    }
+
+    fn push(&mut self, ring: &mut Ring, event: Event, time: UtcTime, at: Instant) {
         self.since.get_or_insert(at);
         // Beyond the bound for all, nobody new is remembered either.
-        if self.all < ALL && self.ring.len() < RING {
+        if self.all < self.bounds.all && ring.len() < self.bounds.ring {
             let seen = self.seen.entry(event.identity()).or_default();
-            if *seen < EACH {
+            if *seen < self.bounds.each {
                 *seen += 1;
                 self.all += 1;
-                self.ring.push_back((event, time));
+                ring.push_back((event, time));
                 return;
             }
         }
         let kinds = self.over.len();
         match self.over.get_mut(&event.key()) {
             Some((_, _, count)) => *count = count.saturating_add(1),
-            None if kinds < KINDS => drop(self.over.insert(event.key(), (event.alike(), time, 1))),
+            None if kinds < self.bounds.kinds => {
+                drop(self.over.insert(event.key(), (event.alike(), time, 1)))
+            }
             None => self.lost = self.lost.saturating_add(1),
         }
     }
 
-    /// Ends the second, if it is over: what was counted becomes events.
-    pub(super) fn close(&mut self, at: Instant) {
-        let over = self.since.is_some_and(|since| at.saturating_duration_since(since) >= WINDOW);
-        if !over {
-            return;
-        }
+    fn is_over(&self, at: Instant) -> bool {
+        self.since.is_some_and(|since| at.saturating_duration_since(since) >= self.bounds.window)
+    }
+
+    /// Ends the window: what was counted becomes events.
+    fn end(&mut self, ring: &mut Ring) {
         self.since = None;
         self.all = 0;
         // As many as fit; the others go on being counted. The map of identities is emptied whatever happens.
         self.seen.clear();
-        if self.ring.len() + self.over.len() <= RING {
+        if ring.len() + self.over.len() <= RING {
             let counted = self.over.drain().map(|(_, (event, time, count))| (event.count(count), time));
-            self.ring.extend(counted);
+            ring.extend(counted);
             if self.lost > 0 {
                 let event =
-                    Event::new("uncounted").detail("too many kinds of events in a second").count(self.lost);
-                let time = self.ring.back().map_or(UtcTime::from_unix(0), |(_, time)| *time);
-                self.ring.push_back((event, time));
+                    Event::new("uncounted").detail("too many kinds of events at once").count(self.lost);
+                let time = ring.back().map_or(UtcTime::from_unix(0), |(_, time)| *time);
+                ring.push_back((event, time));
                 self.lost = 0;
             }
         }
+    }
+}
+
+impl Spool {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty() && self.seen.is_empty() && self.told.is_empty()
+    }
+
+    pub(super) fn push(&mut self, event: Event, time: UtcTime, at: Instant) {
+        self.close(at);
+        let counter = if event.is_told() { &mut self.told } else { &mut self.seen };
+        counter.push(&mut self.ring, event, time, at);
+    }
+
+    /// Ends what is over: what was counted becomes events.
+    pub(super) fn close(&mut self, at: Instant) {
+        for counter in [&mut self.seen, &mut self.told] {
+            if counter.is_over(at) {
+                counter.end(&mut self.ring);
+            }
+        }
+    }
+
+    /// The same before its time, because there will be no later one.
+    pub(super) fn settle(&mut self) {
+        self.seen.end(&mut self.ring);
+        self.told.end(&mut self.ring);
     }
 
     /// What waits, as records, oldest first: as many as are written at once.
@@ -96,6 +153,14 @@ impl Spool {
 
 #[cfg(test)]
 impl Spool {
+    pub(super) fn is_empty_ring(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    pub(super) fn told_is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ring.len()
     }
@@ -103,7 +168,8 @@ impl Spool {
     /// Everything that came, one by one or counted.
     pub(super) fn sum(&self) -> u64 {
         let counted = |event: &Event| event.counted().unwrap_or(1);
-        let over: u64 = self.over.values().map(|(_, _, n)| n).sum();
-        self.ring.iter().map(|(event, _)| counted(event)).sum::<u64>() + over + self.lost
+        let over = |c: &Counter| c.over.values().map(|(_, _, n)| n).sum::<u64>() + c.lost;
+        let ring = self.ring.iter().map(|(event, _)| counted(event)).sum::<u64>();
+        ring + over(&self.seen) + over(&self.told)
     }
 }

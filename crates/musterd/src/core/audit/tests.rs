@@ -271,6 +271,36 @@ fn s16_however_many_clients_what_waits_is_bounded() {
     assert_eq!(spool.sum(), 200_000);
 }
 
+/// An edge that fell says what it likes, as often as it likes.
+#[test]
+fn s16_what_the_edge_tells_takes_no_room_from_what_the_core_saw_and_little_of_the_disk() {
+    let mut spool = Spool::default();
+    let begun = Instant::now();
+    let mut written = 0;
+    for second in 0..600_u64 {
+        let at = begun + Duration::from_secs(second);
+        for n in 0..500_u64 {
+            let event = Event::new("refused").decision(Decision::Denied).reason(&format!("r{}", n % 20));
+            let address = format!("10.{}.{}.1", n % 250, second % 250);
+            spool.push(event.address(&address).told_by_edge(), UtcTime::from_unix(0), at);
+        }
+        spool.push(by(7), UtcTime::from_unix(0), at);
+        let waiting = spool.waiting("b");
+        assert!(waiting.iter().any(|r| r.contains("SHA256:7")), "{second}: the core's own is pushed out");
+        written += waiting.len();
+        spool.written(waiting.len());
+        while !spool.is_empty_ring() {
+            let waiting = spool.waiting("b").len();
+            written += waiting;
+            spool.written(waiting);
+        }
+    }
+    // One by one sixty a minute, as numbers sixty-four kinds and one line more; and the core's own, one a second.
+    assert!(written <= 600 + 10 * (60 + 64 + 1), "{written}");
+    spool.settle();
+    assert!(spool.sum() > 0 && spool.told_is_empty(), "what is left is told at the end");
+}
+
 #[test]
 fn s16_one_neighbour_has_one_identity_whatever_his_address() {
     let of = |address: &str| Event::new("handshake").address(address).identity();
