@@ -153,5 +153,10 @@ pub(crate) fn innermost(error: &(dyn StdError + 'static)) -> String {
     while let Some(next) = last.source() {
         last = next;
     }
+    let eof = |e: &std::io::Error| e.kind() == std::io::ErrorKind::UnexpectedEof;
+    if last.downcast_ref::<std::io::Error>().is_some_and(eof) {
+        // The words of the TLS library for it are advice to programmers.
+        return "the other side closed it in the middle".to_owned();
+    }
     last.to_string()
 }

@@ -6,7 +6,7 @@
 mod access;
 mod ca;
 mod config;
-mod lifecycle;
+pub mod lifecycle;
 pub mod logs;
 pub mod reset;
 mod services;

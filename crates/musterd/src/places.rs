@@ -55,6 +55,12 @@ pub const ENROLMENT: &str = "/run/muster/enrolment.json";
 pub const DESCRIBED: &str = "/run/muster/described";
 /// A bootstrap runs, in this boot.
 pub const BUILDING: &str = "/run/muster/building";
+/// Which image is being pulled, in this boot; there until its end was seen.
+pub const STAGING: &str = "/run/muster/stage.json";
+/// What the pull has printed.
+pub const STAGE_LOG: &str = "/run/muster/stage.log";
+/// The machine goes down, as somebody was answered in this boot.
+pub const GOING_DOWN: &str = "/run/muster/going-down.json";
 /// Where the edge and nobody else reaches the core; 0660 root:muster-edge in a folder 0750.
 pub const EDGE_SOCKET: &str = "/run/muster/edge/core.sock";
 /// Where root on the machine reaches the core; 0600.

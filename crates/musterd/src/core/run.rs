@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_core::Operation;
 use muster_sys::lock::Lock;
 use muster_sys::service::{self, Peer};
 use muster_sys::signals::EndingSignals;
@@ -126,12 +127,7 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
             say::warning(&e);
         }
     }
-    ops::reset::resume(&places, &core.works, &core.owner, |phase| {
-        let event = Event::new("resumed").op("reset").reason(phase);
-        if audit.first(&event, Room::Reserved).is_err() {
-            audit.waits(event);
-        }
-    });
+    go_on(&places, &core);
     wait(&signals, &core.owner);
     core.audit.ends();
     Ok(ExitCode::SUCCESS)
@@ -153,6 +149,29 @@ fn settled(places: &Places) -> Result<Option<Arc<Audit>>, String> {
         audit.waits(event);
     }
     Ok(Some(Arc::new(audit)))
+}
+
+/// Goes on with what the core before this one was in the middle of.
+fn go_on(places: &Places, core: &Core) {
+    let note = |event: Event| {
+        if core.audit.first(&event, Room::Reserved).is_err() {
+            core.audit.waits(event);
+        }
+    };
+    ops::reset::resume(places, &core.works, &core.owner, |phase| {
+        note(Event::new("resumed").op("reset").reason(phase));
+    });
+    ops::lifecycle::resume(places, |op| note(Event::new("resumed").op(op.row().name)));
+    let audit = Arc::clone(&core.audit);
+    let stage = Operation::UpgradeStage.row().name;
+    let adopted = ops::upgrade::adopt(places, &core.works, move |staged| {
+        let (decision, reason) =
+            if staged { (Decision::Allowed, "staged") } else { (Decision::Failed, "stream") };
+        audit.waits(Event::new("outcome").op(stage).decision(decision).reason(reason));
+    });
+    if adopted {
+        note(Event::new("resumed").op(stage));
+    }
 }
 
 /// Answers root on the machine, and writes down what he changed. He owns the machine: a record that cannot be written does not stop him.

@@ -2,7 +2,7 @@
 //!
 //! Before a pull the name is read in its one spelling ([`Reference`]) and the node's own signing policy asked ([`Policy`]); both
 //! are refusals with a status. Then a stream begins whose last line is the outcome. The pull itself goes on to its own deadline
-//! when the client leaves, and a second call for the same image reads along.
+//! when the client leaves, or edge or core end, and a second call for the same image reads along.
 
 pub mod bootc;
 pub mod policy;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use muster_api::lifecycle::Status;
 use muster_api::upgrade::{Image, StageRequest};
 use muster_api::{Fault, Kind};
-use muster_sys::command::Running;
+use muster_sys::command::Outcome;
 
 use super::{Done, Request, Works, lifecycle, tools};
 use crate::places::Places;
@@ -33,12 +33,28 @@ pub struct Images {
     pub rollback: Option<Image>,
 }
 
+/// How a pull stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// There is none.
+    Nothing,
+    /// It goes on.
+    Runs,
+    /// It ended so, and was not forgotten yet.
+    Ended(Outcome),
+}
+
 /// What can change the image that a machine boots.
 pub(super) trait ImageBackend: Send {
     /// Which images there are.
     fn images(&self) -> Result<Images, Fault>;
-    /// Begins to pull an image and to stage it, without booting it; ends itself after so long.
-    fn pull(&self, image: &Reference, longest: Duration) -> Result<Running, Fault>;
+    /// Begins to pull an image and to stage it, without booting it. It ends itself after so long, and not with this process; what
+    /// it prints is added to [`places::STAGE_LOG`](crate::places::STAGE_LOG).
+    fn pull(&self, image: &Reference, longest: Duration) -> Result<(), Fault>;
+    /// How the one pull that there may be stands.
+    fn stands(&self) -> Result<Stands, Fault>;
+    /// Forgets one that ended.
+    fn forget(&self) -> Result<(), Fault>;
     /// Makes the image before this one the next to boot, without booting it.
     fn roll_back(&self) -> Result<(), Fault>;
 }
@@ -76,7 +92,18 @@ fn begin(
     let image = Reference::parse(image).map_err(|e| Fault::bad("image", e.to_string()))?;
     let backend = needed(places)?;
     permit(places, &image)?;
-    slot.pull(&image, backend, longest)
+    slot.pull(places, &image, backend, longest)
+}
+
+/// Follows a pull that the core before this one began, if there is one. `told` is called when it has ended, with whether it staged
+/// an image.
+pub fn adopt(places: &Places, works: &Works, told: impl FnOnce(bool) + Send + 'static) -> bool {
+    let Some(backend) = backend(places) else { return false };
+    let images = works.images.clone();
+    works.pull.adopt(places, backend, move |staged| {
+        images.forget();
+        told(staged);
+    })
 }
 
 /// The policy of the machine. One of root's own, below its home, would come before it: [`bootc`] runs its tools without one.
@@ -130,7 +157,7 @@ pub(super) fn apply(request: &Request<'_>) -> Result<Done, Fault> {
             .fix("Stage one first: `muster node upgrade`."));
     }
     let status = Status::of("applying").note("The node reboots into the staged image now.");
-    Ok(Done::status(202, &status)?.and_then(lifecycle::reboot_now(request.places)))
+    Ok(Done::status(202, &status)?.and_then(lifecycle::promised(request, "reboot")))
 }
 
 /// `POST /v1/upgrade/rollback`.

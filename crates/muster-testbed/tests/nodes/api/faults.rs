@@ -11,6 +11,7 @@ use super::operator::{Operator, holds, nothing_failed, until};
 use super::*;
 
 mod reset;
+mod stage;
 
 const CORE: &[&str] = &["/usr/bin/musterd", "core"];
 const EDGE: &[&str] = &["/usr/bin/musterd", "edge"];
@@ -89,8 +90,8 @@ pub(super) fn records(node: &Node) -> Result<Vec<Value>> {
 pub(super) fn seen(what: &str, mut look: impl FnMut() -> bool) -> Result<()> {
     let begun = Instant::now();
     while !look() {
-        if begun.elapsed() > Duration::from_secs(60) {
-            bail!("{what}: not within a minute");
+        if begun.elapsed() > Duration::from_secs(40) {
+            bail!("{what}: not within 40 s");
         }
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -212,15 +212,21 @@ async fn work(
 async fn stage(settings: &Settings, callee: &Callee, printer: &mut Printer) -> Result<Image, Fault> {
     let name = &callee.chosen.name;
     let stop = |what: String| Fault::new(Own::RolloutStopped, format!("{name}: {what}"));
+    let unknown = |what: String| {
+        Fault::new(Own::OutcomeUnknown, format!("{name}: {what}"))
+            .fix("The same command attaches to the pull, or goes on from its end.")
+    };
     let mut stream = callee.told(Operation::UpgradeStage, callee.node.stage(&settings.image).await)?;
     loop {
         match stream.next::<StageEvent>().await {
             Ok(Some(StageEvent::Progress(line))) => printer.talk(&format!("  {}", clean(&line))),
             Ok(Some(StageEvent::Staged(image))) => return Ok(image),
             Ok(Some(StageEvent::Error(why))) => return Err(stop(format!("staging failed: {why}"))),
-            Ok(None) => return Err(stop("the stream ended without saying what became of the image".into())),
+            Ok(None) => {
+                return Err(unknown("the stream ended without saying what became of the image".into()));
+            }
             // The node goes on pulling; a second call attaches to it.
-            Err(e) => return Err(stop(format!("the stream was lost, and the node goes on: {e}"))),
+            Err(e) => return Err(unknown(format!("the stream was lost, and the node goes on: {e}"))),
         }
     }
 }

@@ -5,17 +5,20 @@
 //!
 //! Its commands run in units of their own (systemd-run(1)), not below the core: they make mount namespaces and write where
 //! the core may not. `--pipe` gives them the core's end of a pipe, `--wait` the core their code.
+//!
+//! A pull has neither: its unit writes to a file and stays to be asked (`--remain-after-exit`, systemctl(1) `show`), so that it
+//! outlives the core that began it, and the next core finds it.
 
 use std::time::Duration;
 
 use muster_api::Fault;
 use muster_api::upgrade::Image;
-use muster_sys::command::{Command, Errors, Running, Tied};
+use muster_sys::command::{Command, Outcome};
 use serde_json::Value;
 
 use super::super::tools;
-use super::{ImageBackend, Images, Reference};
-use crate::places::Places;
+use super::{ImageBackend, Images, Reference, Stands};
+use crate::places::{self, Places};
 
 /// Where it is.
 const PROGRAM: &str = "/usr/bin/bootc";
@@ -35,24 +38,30 @@ impl Bootc {
         places.at(PROGRAM).is_file().then(|| Self { places: places.clone() })
     }
 
-    /// `bootc` with these arguments, in a unit of its own that ends after so long.
-    fn command(&self, unit: Option<&str>, longest: Duration, args: &[&str]) -> Command {
-        let command = Command::new(self.places.at("/usr/bin/systemd-run"))
-            .args(["--quiet", "--collect", "--pipe", "--wait", "--service-type=exec"])
-            .args(unit.map(|u| format!("--unit={u}")))
+    /// A unit of its own that ends after so long, for `bootc` with these arguments.
+    fn unit(&self, how: &[String], longest: Duration, args: &[&str]) -> Command {
+        Command::new(self.places.at("/usr/bin/systemd-run"))
+            .args(["--quiet", "--service-type=exec"])
+            .args(how)
             .arg(format!("--property=RuntimeMaxSec={}", longest.as_secs()))
             // With a home, a policy of root's own would come before the machine's, which is the one that was asked.
             .arg("--setenv=HOME=/nonexistent")
             .arg("--")
-            .arg(self.places.at(PROGRAM));
+            .arg(self.places.at(PROGRAM))
+            .args(args)
+    }
+
+    /// `bootc` with these arguments, to its end.
+    fn command(&self, longest: Duration, args: &[&str]) -> Command {
+        let how = ["--collect", "--pipe", "--wait"].map(str::to_owned);
         // The unit's own end comes first, so that what it left is its own and not ours.
-        command.args(args).deadline(longest + Duration::from_secs(5))
+        self.unit(&how, longest, args).deadline(longest + Duration::from_secs(5))
     }
 }
 
 impl ImageBackend for Bootc {
     fn images(&self) -> Result<Images, Fault> {
-        let command = self.command(None, Duration::from_secs(20), &["status", "--format=json"]);
+        let command = self.command(Duration::from_secs(20), &["status", "--format=json"]);
         let output = tools::must(command.keep_output(MAX_STATUS), "bootc status")?;
         if output.cut {
             return Err(Fault::failed("tool", "`bootc status` printed more than a status is long"));
@@ -60,17 +69,52 @@ impl ImageBackend for Bootc {
         parse(&output.stdout).map_err(|e| Fault::failed("tool", format!("`bootc status`: {e}")))
     }
 
-    fn pull(&self, image: &Reference, longest: Duration) -> Result<Running, Fault> {
+    fn pull(&self, image: &Reference, longest: Duration) -> Result<(), Fault> {
+        let log = self.places.at(places::STAGE_LOG).display().to_string();
+        let how = [
+            format!("--unit={PULL_UNIT}"),
+            "--remain-after-exit".to_owned(),
+            format!("--property=StandardOutput=append:{log}"),
+            format!("--property=StandardError=append:{log}"),
+        ];
         // Never `--apply`: what boots the image is another operation, with another role.
-        let command = self.command(Some(PULL_UNIT), longest, &["switch", image.as_str()]);
-        command
-            .start(Errors::Merged, Tied::ToThread)
-            .map_err(|e| Fault::failed("tool", format!("`bootc switch` cannot be run: {}", e.line())))
+        tools::must(self.unit(&how, longest, &["switch", image.as_str()]), "bootc switch").map(drop)
+    }
+
+    fn stands(&self) -> Result<Stands, Fault> {
+        let show = ["show", "--property=ActiveState,SubState,Result,ExecMainStatus", "--", PULL_UNIT];
+        let output = tools::must(tools::systemctl(&self.places).args(show), "systemctl show")?;
+        Ok(stands(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    fn forget(&self) -> Result<(), Fault> {
+        // One of them finds it: the first one that went well, the second one that did not.
+        for verb in ["stop", "reset-failed"] {
+            let _ = tools::run(tools::systemctl(&self.places).args([verb, "--", PULL_UNIT]), verb)?;
+        }
+        Ok(())
     }
 
     fn roll_back(&self) -> Result<(), Fault> {
-        let command = self.command(None, Duration::from_secs(20), &["rollback"]);
+        let command = self.command(Duration::from_secs(20), &["rollback"]);
         tools::must(command, "bootc rollback").map(drop)
+    }
+}
+
+/// How the unit of a pull stands, by its properties: org.freedesktop.systemd1(5), systemd.exec(5) for `Result`.
+fn stands(properties: &str) -> Stands {
+    let of = |name: &str| {
+        let line = properties.lines().find_map(|l| l.split_once('=').filter(|(n, _)| *n == name));
+        line.map_or("", |(_, value)| value)
+    };
+    let status = || of("ExecMainStatus").parse().unwrap_or(-1);
+    match (of("ActiveState"), of("SubState"), of("Result")) {
+        ("active", "exited", _) => Stands::Ended(Outcome::Exited(0)),
+        ("failed", _, "timeout") => Stands::Ended(Outcome::TimedOut),
+        ("failed", _, "signal" | "core-dump") => Stands::Ended(Outcome::Signaled(status())),
+        ("failed", ..) => Stands::Ended(Outcome::Exited(status())),
+        ("inactive", ..) => Stands::Nothing,
+        _ => Stands::Runs,
     }
 }
 
@@ -122,6 +166,24 @@ mod tests {
         let other = parse(br#"{"status":{"booted":{"image":null,"incompatible":true},"staged":7}}"#).unwrap();
         assert_eq!(other.booted, Some(Image::default()), "it runs, and from no image");
         assert_eq!(other.staged, None);
+    }
+
+    #[test]
+    fn a_unit_is_told_by_its_properties_and_what_is_not_known_goes_on() {
+        for (properties, wanted) in [
+            ("Result=success\nExecMainStatus=0\nActiveState=active\nSubState=running", Stands::Runs),
+            ("ActiveState=activating\nSubState=start\nResult=success", Stands::Runs),
+            ("ActiveState=deactivating\nSubState=stop-sigterm\nResult=timeout", Stands::Runs),
+            ("ActiveState=active\nSubState=exited\nResult=success", Stands::Ended(Outcome::Exited(0))),
+            ("ActiveState=failed\nSubState=failed\nResult=timeout", Stands::Ended(Outcome::TimedOut)),
+            ("ActiveState=failed\nResult=signal\nExecMainStatus=9", Stands::Ended(Outcome::Signaled(9))),
+            ("ActiveState=failed\nResult=exit-code\nExecMainStatus=3", Stands::Ended(Outcome::Exited(3))),
+            ("ActiveState=failed\nResult=resources", Stands::Ended(Outcome::Exited(-1))),
+            ("ActiveState=inactive\nSubState=dead\nResult=success", Stands::Nothing),
+            ("", Stands::Runs),
+        ] {
+            assert_eq!(stands(properties), wanted, "{properties}");
+        }
     }
 
     #[test]

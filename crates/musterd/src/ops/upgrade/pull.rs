@@ -1,29 +1,51 @@
 //! A pull that goes on whoever watches.
 //!
-//! It runs on a thread of its own, to its own deadline. Those who asked for it read what it printed from the beginning and then
-//! as it comes; one who leaves takes nothing with him, and one who asks for the same image meanwhile reads along.
+//! It is a unit of the service manager's, with a deadline of its own; a thread here follows what it prints, and how it stands. Those who
+//! asked for it read that from the beginning and then as it comes; one who leaves takes nothing with him, and one who asks for the same
+//! image meanwhile reads along. What is pulled is on the (volatile) disk before it is begun, so that a core that is started
+//! in the middle follows it as its own.
 
 use std::collections::VecDeque;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_api::Fault;
 use muster_api::upgrade::{Image, StageEvent};
+use muster_sys::SysError;
 use muster_sys::clock::since_boot;
-use muster_sys::command::{Got, Outcome, Running};
+use muster_sys::command::Outcome;
+use muster_sys::state::Durability;
+use serde::{Deserialize, Serialize};
 
-use super::super::{Client, tools};
-use super::{ImageBackend, Reference};
+use super::super::{Client, lifecycle, tools};
+use super::{ImageBackend, Reference, Stands};
+use crate::core::disk::{self, Disk};
+use crate::places::Places;
 
 /// What a pull may take: the only clock.
 pub(super) const LONGEST: Duration = Duration::from_secs(30 * 60);
+/// What its unit has beyond that to be ended in.
+const SPARE: Duration = Duration::from_secs(120);
 /// Lines that are kept for those who come late.
 const KEPT: usize = 2000;
 /// Bytes of the longest line.
 const LINE: usize = 1024;
-/// How often a watcher looks whether its client is there.
+/// How often a watcher looks whether its client is there, and the thread how the pull stands.
 const TICK: Duration = Duration::from_millis(500);
+/// Bytes of what was printed that stay in memory's file system once they were read.
+const MAX_LOG: u64 = 1 << 20;
+
+/// The files of [`STAGING`](crate::places::STAGING) and [`STAGE_LOG`](crate::places::STAGE_LOG), in their folder.
+const RECORD: &str = "stage.json";
+const LOG: &str = "stage.log";
+
+/// What is on disk as long as a pull may be going on.
+#[derive(Serialize, Deserialize)]
+struct Staging {
+    image: String,
+}
 
 /// One pull.
 #[derive(Debug)]
@@ -55,6 +77,7 @@ impl Slot {
     /// The pull of this image that is under way, or a new one.
     pub(super) fn pull(
         &self,
+        places: &Places,
         image: &Reference,
         backend: Box<dyn ImageBackend>,
         longest: Duration,
@@ -67,20 +90,38 @@ impl Slot {
             let error = format!("the node is pulling another image: {}", pull.image);
             return Err(Fault::state("staging", error).fix("Wait until it is done."));
         }
-        let pull = Arc::new(Pull { image: image.clone(), state: Mutex::default(), changed: Condvar::new() });
-        pull.say(&format!("pulling {image}"));
-        let mine = Arc::clone(&pull);
-        std::thread::Builder::new()
-            .name("stage".to_owned())
-            .spawn(move || {
-                // Also a panic has an end that watchers see.
-                let guard = Ends(&mine);
-                let end = mine.run(backend.as_ref(), longest);
-                guard.0.end(end);
-            })
-            .map_err(|e| Fault::failed("threads", format!("no thread for a pull: {e}")))?;
+        let unit = Unit::open(places, backend, longest)?;
+        let pull = Pull::start(
+            image,
+            move |pull| unit.begin(&pull.image).and_then(|()| pull.followed(&unit)),
+            |_| {},
+        )?;
         *slot = Some(Arc::clone(&pull));
         Ok(pull)
+    }
+
+    /// Follows the pull that the disk says is under way; whether there is one.
+    pub(super) fn adopt(
+        &self,
+        places: &Places,
+        backend: Box<dyn ImageBackend>,
+        told: impl FnOnce(bool) + Send + 'static,
+    ) -> bool {
+        let found = || {
+            let unit = Unit::open(places, backend, LONGEST).ok()?;
+            let Staging { image } = disk::read_json(&unit.disk.run, RECORD).ok()??;
+            Some((unit, Reference::parse(&image).ok()?))
+        };
+        let Some((unit, image)) = found() else { return false };
+        let mut slot = lock(&self.0);
+        match Pull::start(&image, move |pull| pull.followed(&unit), told) {
+            Ok(pull) => *slot = Some(pull),
+            Err(fault) => {
+                lifecycle::record(&fault.error);
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -98,7 +139,129 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn failed(e: &SysError) -> Fault {
+    Fault::failed("pull", e.line())
+}
+
+/// The unit of a pull, and what is on the disk of it.
+struct Unit {
+    backend: Box<dyn ImageBackend>,
+    disk: Disk,
+    longest: Duration,
+}
+
+impl Unit {
+    fn open(places: &Places, backend: Box<dyn ImageBackend>, longest: Duration) -> Result<Self, Fault> {
+        let disk = Disk::open(places).map_err(|e| Fault::failed("disk", e))?;
+        Ok(Self { backend, disk, longest })
+    }
+
+    /// Begins it. Where the machine is pulling this image already, by whoever's word, that is it.
+    fn begin(&self, image: &Reference) -> Result<(), Fault> {
+        let (run, text) = (&self.disk.run, image.as_str());
+        match self.backend.stands()? {
+            Stands::Nothing => {}
+            Stands::Ended(_) => self.backend.forget()?,
+            Stands::Runs => {
+                let known: Option<Staging> = disk::read_json(run, RECORD).unwrap_or_default();
+                if known.is_some_and(|k| k.image == text) {
+                    return Ok(());
+                }
+                return Err(Fault::state("staging", "the node is pulling an image already"));
+            }
+        }
+        run.remove(LOG).map_err(|e| failed(&e))?;
+        let record = Staging { image: text.to_owned() };
+        disk::write_json(run, RECORD, &record, Durability::Volatile).map_err(|e| Fault::failed("pull", e))?;
+        // Made here, so that it is private from its beginning.
+        run.open_growing(LOG).map_err(|e| failed(&e))?;
+        self.backend.pull(image, self.longest).inspect_err(|_| self.forget())
+    }
+
+    /// Its end was seen. The unit first: a record without a unit is one of a pull that ended.
+    fn forget(&self) {
+        if let Err(fault) = self.backend.forget() {
+            lifecycle::record(&format!("the unit of a pull stays behind: {}", fault.error));
+        }
+        let _ = self.disk.run.remove(RECORD);
+        let _ = self.disk.run.remove(LOG);
+    }
+}
+
+/// What the unit has printed, read as it grows.
+struct Log {
+    file: File,
+    at: u64,
+    line: Vec<u8>,
+    last: Option<String>,
+}
+
+impl Log {
+    fn open(disk: &Disk) -> Result<Self, Fault> {
+        let file = disk.run.open_growing(LOG).map_err(|e| failed(&e))?;
+        Ok(Self { file, at: 0, line: Vec::new(), last: None })
+    }
+
+    /// Gives the lines that came. They end where they are overwritten, too.
+    fn read(&mut self, mut say: impl FnMut(&str)) -> io::Result<()> {
+        let mut buffer = vec![0; 16 * 1024];
+        self.file.seek(io::SeekFrom::Start(self.at))?;
+        loop {
+            let n = self.file.read(&mut buffer)?;
+            if n == 0 {
+                break;
+            }
+            self.at += n as u64;
+            for byte in buffer.iter().take(n) {
+                match byte {
+                    b'\n' | b'\r' => self.end_line(&mut say),
+                    byte if self.line.len() < 4 * LINE => self.line.push(*byte),
+                    _ => {}
+                }
+            }
+        }
+        if self.at > MAX_LOG {
+            // Whoever writes to it does so at its end, wherever that is: open(2), `O_APPEND`.
+            self.file.set_len(0)?;
+            self.at = 0;
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, say: &mut impl FnMut(&str)) {
+        let text = tools::line(String::from_utf8_lossy(&self.line).trim(), LINE);
+        self.line.clear();
+        if !text.is_empty() {
+            say(&text);
+            self.last = Some(text);
+        }
+    }
+}
+
 impl Pull {
+    /// Does the work on a thread, and tells of its end.
+    fn start(
+        image: &Reference,
+        work: impl FnOnce(&Self) -> Result<Image, Fault> + Send + 'static,
+        told: impl FnOnce(bool) + Send + 'static,
+    ) -> Result<Arc<Self>, Fault> {
+        let pull = Arc::new(Self { image: image.clone(), state: Mutex::default(), changed: Condvar::new() });
+        pull.say(&format!("pulling {image}"));
+        let mine = Arc::clone(&pull);
+        std::thread::Builder::new()
+            .name("stage".to_owned())
+            .spawn(move || {
+                // Also a panic has an end that watchers see.
+                let guard = Ends(&mine);
+                let done = work(&mine);
+                let staged = done.is_ok();
+                guard.0.end(done.map_or_else(|fault| StageEvent::Error(fault.error), StageEvent::Staged));
+                told(staged);
+            })
+            .map_err(|e| Fault::failed("threads", format!("no thread for a pull: {e}")))?;
+        Ok(pull)
+    }
+
     fn ended(&self) -> bool {
         lock(&self.state).end.is_some()
     }
@@ -123,21 +286,20 @@ impl Pull {
         self.changed.notify_all();
     }
 
-    fn run(&self, backend: &dyn ImageBackend, longest: Duration) -> StageEvent {
-        match self.pulled(backend, longest) {
-            Ok(image) => StageEvent::Staged(image),
-            Err(fault) => StageEvent::Error(fault.error),
-        }
+    /// To its end, and what is staged then.
+    fn followed(&self, unit: &Unit) -> Result<Image, Fault> {
+        let (outcome, last) = self.follow(unit)?;
+        let staged = Self::judged(unit, outcome, last);
+        unit.forget();
+        staged
     }
 
-    fn pulled(&self, backend: &dyn ImageBackend, longest: Duration) -> Result<Image, Fault> {
-        let running = backend.pull(&self.image, longest)?;
-        let (outcome, last) = self.read(running, longest)?;
+    fn judged(unit: &Unit, outcome: Outcome, last: Option<String>) -> Result<Image, Fault> {
         match outcome {
             Outcome::Exited(0) => {}
             Outcome::TimedOut => {
-                let error =
-                    format!("the pull was not done in {} minutes, and was ended", longest.as_secs() / 60);
+                let minutes = unit.longest.as_secs() / 60;
+                let error = format!("the pull was not done in {minutes} minutes, and was ended");
                 return Err(Fault::failed("pull", error));
             }
             // Why is the point of this call, and its last line says it.
@@ -146,7 +308,7 @@ impl Pull {
                 return Err(Fault::failed("pull", format!("the pull failed: {last}")));
             }
         }
-        backend.images()?.staged.ok_or_else(|| {
+        unit.backend.images()?.staged.ok_or_else(|| {
             Fault::failed(
                 "pull",
                 "the pull went well and nothing is staged: the node runs this image already",
@@ -154,38 +316,32 @@ impl Pull {
         })
     }
 
-    /// Reads what a pull prints, to its end or that of its time. Lines end where they are overwritten, too.
-    fn read(&self, mut running: Running, longest: Duration) -> Result<(Outcome, Option<String>), Fault> {
-        let until = since_boot() + longest;
-        let failed = |e: muster_sys::SysError| Fault::failed("pull", e.line());
-        let (mut buffer, mut line, mut last) = (vec![0; 16 * 1024], Vec::new(), None);
+    /// Reads what the pull prints until its unit has ended.
+    fn follow(&self, unit: &Unit) -> Result<(Outcome, Option<String>), Fault> {
+        let until = since_boot() + unit.longest + SPARE;
+        let mut log = Log::open(&unit.disk)?;
         loop {
-            let left = until.saturating_sub(since_boot());
-            match running.read(&mut buffer, left).map_err(failed)? {
-                Got::Quiet => return Ok((Outcome::TimedOut, last)),
-                Got::End => break,
-                Got::Some(n) => {
-                    for byte in buffer.iter().take(n) {
-                        match byte {
-                            b'\n' | b'\r' => self.line(&mut line, &mut last),
-                            byte if line.len() < 4 * LINE => line.push(*byte),
-                            _ => {}
-                        }
-                    }
+            // Asked before it is read: what was printed before the end is in the file then.
+            let stands = unit.backend.stands();
+            log.read(|line| self.say(line)).map_err(|e| Fault::failed("pull", e.to_string()))?;
+            match stands {
+                Ok(Stands::Ended(outcome)) => {
+                    log.end_line(&mut |line: &str| self.say(line));
+                    return Ok((outcome, log.last));
                 }
+                Ok(Stands::Nothing) => {
+                    unit.forget();
+                    return Err(Fault::failed("pull", "the pull was ended by somebody on the node"));
+                }
+                Ok(Stands::Runs) if since_boot() < until => {}
+                // A service manager that is just being replaced answers again.
+                Err(_) if since_boot() < until => {}
+                Ok(Stands::Runs) => {
+                    return Err(Fault::failed("pull", "the pull does not end, and is left alone"));
+                }
+                Err(fault) => return Err(fault),
             }
-        }
-        self.line(&mut line, &mut last);
-        let patience = until.saturating_sub(since_boot()).max(Duration::from_secs(1));
-        Ok((running.finish(patience).map_err(failed)?, last))
-    }
-
-    fn line(&self, bytes: &mut Vec<u8>, last: &mut Option<String>) {
-        let text = tools::line(String::from_utf8_lossy(bytes).trim(), LINE);
-        bytes.clear();
-        if !text.is_empty() {
-            self.say(&text);
-            *last = Some(text);
+            std::thread::sleep(TICK);
         }
     }
 
@@ -227,4 +383,11 @@ fn tell(client: &mut dyn Client, event: &StageEvent) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     line.push(b'\n');
     client.write_all(&line)
+}
+
+/// Begins a pull as a core does that is killed then.
+#[cfg(test)]
+pub(super) fn begin_and_die(places: &Places, image: &str) -> Result<(), Fault> {
+    let backend = super::backend(places).expect("a back end");
+    Unit::open(places, backend, LONGEST)?.begin(&Reference::parse(image).expect("an image"))
 }

@@ -6,6 +6,25 @@ const SIGNED: &str = r#"{"default":[{"type":"reject"}],"transports":{"docker":{"
     [{"type":"sigstoreSigned","keyPath":"/k"}],"open.example.com":[{"type":"insecureAcceptAnything"}]}}}"#;
 const IMAGE: &str = "registry.example.com/os/node:2";
 
+/// A service manager with one unit that has a name. What runs it does not change what it is run with.
+const RUN: &str = r#"unit= log= longest=
+while [[ $1 != -- ]]; do
+  case $1 in --unit=*) unit=$1 ;; --property=StandardOutput=append:*) log=${1##*append:} ;;
+    --property=RuntimeMaxSec=*) longest=${1##*=} ;; esac
+  shift
+done; shift
+[[ -n $unit ]] || exec "$@"
+[[ ! -e $root/unit ]] || exit 1
+is() { printf 'ActiveState=%s\nSubState=%s\nResult=%s\nExecMainStatus=%s\n' "$@" > $root/unit.new; mv $root/unit.new $root/unit; }
+export -f is; export root
+is active running success 0
+setsid bash -c 'touch $root/began; exec 3>&2 2>/dev/null; timeout '$longest' "$@" 2>&3; code=$?; case $code in 0) is active exited success 0 ;; 124) is failed failed timeout 15 ;;
+  137) is failed failed signal 9 ;; *) is failed failed exit-code $code ;; esac' run "$@" >> $log 2>&1 < /dev/null &
+until [[ -e $root/began ]]; do sleep 0.01; done; rm $root/began"#;
+const CTL: &str = r#"case $3 in
+  show) if [[ -e $root/unit ]]; then cat $root/unit; else echo ActiveState=inactive; fi ;;
+  stop|reset-failed) rm -f $root/unit ;; esac"#;
+
 /// A bootc that prints, waits for the file `go`, and stages.
 fn node(switch: &str) -> Fake {
     let fake = Fake::new();
@@ -15,8 +34,7 @@ fn node(switch: &str) -> Fake {
         include_str!("bootc/not-a-host.json"),
     );
     fake.program("/usr/bin/bootc", &status);
-    // What runs it does not change what it is run with.
-    fake.program("/usr/bin/systemd-run", "while [[ $1 != -- ]]; do shift; done; shift; exec \"$@\"");
+    fake.program("/usr/bin/systemd-run", RUN).program("/usr/bin/systemctl", CTL);
     fake.file("/etc/containers/policy.json", SIGNED);
     fake
 }
@@ -54,7 +72,10 @@ fn a_pull_streams_its_lines_and_ends_with_what_is_staged() {
     let bootc: Vec<_> = calls.iter().filter(|c| c.starts_with("bootc")).collect();
     assert_eq!(bootc, ["bootc [switch] [registry.example.com/os/node:2]", "bootc [status] [--format=json]"]);
     let run = calls.iter().find(|c| c.contains("[switch]") && c.starts_with("systemd-run")).unwrap();
-    assert!(run.contains("[--unit=muster-upgrade-stage] [--property=RuntimeMaxSec=1800]"), "{run}");
+    assert!(run.contains("[--unit=muster-upgrade-stage] [--remain-after-exit]"), "{run}");
+    assert!(run.contains("[--property=RuntimeMaxSec=1800]"), "{run}");
+    assert!(!run.contains("--pipe") && !run.contains("--wait"), "it does not end with this process: {run}");
+    assert!(!fake.places.at(crate::places::STAGING).exists() && !fake.places.at("/unit").exists());
     assert!(run.contains("[--setenv=HOME=/nonexistent] [--]"), "no policy but the machine's: {run}");
     assert!(!calls.iter().any(|c| c.contains("--apply")), "nothing boots an image but what is asked to");
 }
@@ -84,6 +105,52 @@ fn a_client_that_leaves_takes_nothing_with_it_and_a_second_call_reads_along() {
     quiet(&slot).unwrap();
 }
 
+/// What one process of the core began, another follows: what stands between them is the disk and the service manager.
+#[test]
+fn a_core_that_is_started_anew_follows_the_pull_of_the_one_before() {
+    let fake = node(WAITS);
+    // As the core before left it.
+    pull::begin_and_die(&fake.places, IMAGE).unwrap();
+    let works = Works::default();
+    let (tell, told) = std::sync::mpsc::channel();
+    assert!(adopt(&fake.places, &works, move |staged| tell.send(staged).unwrap()));
+    assert_eq!(quiet(&works.pull).unwrap_err().reason, "staging", "no apply and no rollback meanwhile");
+    let again = start(&fake, &works.pull, IMAGE).unwrap();
+    let (second, thread) = watched(&again);
+    second.until("layer 1");
+    assert_eq!(start(&fake, &works.pull, "registry.example.com/os/other:1").unwrap_err().reason, "staging");
+    fake.file("/go", "");
+    thread.join().unwrap();
+    assert!(second.text().contains("\"staged\""), "{}", second.text());
+    assert!(told.recv().unwrap());
+    assert_eq!(fake.called().iter().filter(|c| c.starts_with("bootc [switch]")).count(), 1);
+    assert!(!fake.places.at(crate::places::STAGING).exists());
+    assert!(!adopt(&fake.places, &Works::default(), |_| panic!("there is none")));
+    // One of which nothing was begun, or whose end was seen and not written down.
+    pull::begin_and_die(&fake.places, IMAGE).unwrap();
+    std::fs::remove_file(fake.places.at("/unit")).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    assert!(adopt(&fake.places, &Works::default(), move |staged| tell.send(staged).unwrap()));
+    assert!(!told.recv().unwrap());
+    assert!(!fake.places.at(crate::places::STAGING).exists());
+}
+
+#[test]
+fn what_a_pull_prints_without_end_is_bounded_in_memory_and_on_the_disk() {
+    let fake = node(
+        "head -c 3000000 /dev/zero | tr '\\0' x; echo; yes line | head -n 400000; touch $root/staged; echo last",
+    );
+    let pull = start(&fake, &Slot::default(), IMAGE).unwrap();
+    let (client, thread) = watched(&pull);
+    thread.join().unwrap();
+    let text = client.text();
+    assert!(
+        text.contains("\"last\"") && text.lines().last().unwrap().contains("staged"),
+        "it is read to its end"
+    );
+    assert!(text.lines().all(|l| l.len() < 2 * 1024));
+}
+
 #[test]
 fn a_pull_that_fails_says_its_last_line_and_one_that_stages_nothing_is_no_success() {
     for (switch, wanted) in [
@@ -103,7 +170,7 @@ fn a_pull_that_fails_says_its_last_line_and_one_that_stages_nothing_is_no_succes
 #[test]
 fn the_nodes_clock_is_the_only_one_and_it_ends_the_pull() {
     let fake = node("echo $$ > $root/pid; sleep 60");
-    let pull = begin(&fake.places, &Slot::default(), IMAGE, Duration::from_millis(300)).unwrap();
+    let pull = begin(&fake.places, &Slot::default(), IMAGE, Duration::from_secs(1)).unwrap();
     let (client, thread) = watched(&pull);
     thread.join().unwrap();
     assert!(client.text().contains("was not done in"), "{}", client.text());
