@@ -102,7 +102,7 @@ impl Printer {
 
     /// A line of data.
     pub fn data(&mut self, line: &str) {
-        let mut text = self.secrets.redact_text(line);
+        let mut text = without_c1(self.secrets.redact_text(line));
         text.push('\n');
         self.raw(text.as_bytes());
     }
@@ -196,7 +196,7 @@ impl Printer {
             }
             Format::Table | Format::Name => return false,
         };
-        self.raw(format!("{text}\n").as_bytes());
+        self.raw(format!("{}\n", without_c1(text)).as_bytes());
         true
     }
 
@@ -268,6 +268,17 @@ fn paint(on: bool, tone: Tone, word: &str) -> String {
         Tone::Strong => "1",
     };
     format!("\u{1b}[{code}m{word}\u{1b}[0m")
+}
+
+/// DEL and the controls of ISO 6429's second set, which JSON may carry as they are and terminals obey (U+009B is CSI), written as JSON
+/// and YAML write them. Our own colours have none of them.
+fn without_c1(text: String) -> String {
+    let is_one = |c| matches!(c, '\u{7f}'..='\u{9f}');
+    if !text.contains(is_one) {
+        return text;
+    }
+    let escaped = |c| if is_one(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 /// Text from outside with everything that could move a cursor, change a colour or reorder the line written out as an escape.
@@ -363,6 +374,20 @@ mod tests {
     #[test]
     fn bg10_terminal_escapes_from_outside_are_written_out() {
         assert_eq!(clean("a\u{1b}[31mb\r\nc\u{202e}d\u{9b}"), "a\\u{1b}[31mb\\r\\nc\\u{202e}d\\u{9b}");
+    }
+
+    #[test]
+    fn bg10_what_programs_read_has_no_control_that_a_terminal_obeys_and_is_the_same_value() {
+        let value = serde_json::json!({"a": "x\u{9b}31m\u{7f}\u{1b}[2J\u{85}日"});
+        let (mut p, out, _) = printer(Looks { format: Format::Json, ..Looks::default() });
+        p.value(&value);
+        p.data(&value.to_string());
+        let text = out.text();
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        let (pretty, line) = text.trim_end().rsplit_once('\n').unwrap();
+        for one in [pretty, line] {
+            assert_eq!(serde_json::from_str::<serde_json::Value>(one).unwrap(), value);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod operator;
 mod package;
 mod readme;
 mod sandbox;
+mod ui;
 
 /// A node with the daemon's package, not started yet.
 fn installed(bed: &Testbed, name: &str) -> Result<Node> {

@@ -71,7 +71,8 @@ impl Terminal {
         loop {
             let screen = self.screen(columns);
             let text = screen.screen().contents();
-            if text.contains(what) {
+            // A frame ends with where the cursor is, or that there is none.
+            if text.contains(what) && self.seen.ends_with(b"l") | self.seen.ends_with(b"H") {
                 return text;
             }
             let n = self.output.read(&mut bytes).unwrap();

@@ -7,7 +7,7 @@ use super::*;
 use muster_testbed::{KeyPair, Output, binaries};
 
 /// A node with an owner, and a service of the list that prints.
-fn operated(bed: &Testbed) -> Result<(Node, Operator)> {
+pub(super) fn operated(bed: &Testbed) -> Result<(Node, Operator)> {
     let node = installed(bed, "a")?;
     let alice = Operator::new(bed, "alice")?;
     let pem: String = alice.authority()?.lines().map(|l| format!("      {l}\n")).collect();

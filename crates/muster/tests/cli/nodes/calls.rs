@@ -301,6 +301,33 @@ fn nodes_are_watched_until_nobody_reads() {
     assert!(targets(&server).len() >= 2);
 }
 
+/// On a terminal each round stands where the one before stood, whatever became of a node meanwhile, until Ctrl-C.
+#[test]
+fn nodes_are_watched_on_a_terminal_until_ctrl_c() {
+    let nodes = Nodes::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    nodes.p.write(".local/state/muster/node-pins", format!("edge-0 {free} SHA256:{}\n", "A".repeat(43)));
+    let server = nodes.node("edge-1", table(&[("GET /v1/node", 200, STATE)]));
+    let mut terminal = Terminal::start_in(&nodes.p, 100, "node list --watch --every 1s", &[]);
+    terminal.until_times("\u{1b}[H\u{1b}[2J", 3);
+    terminal.answer(b"\x03");
+    let text = terminal.end(130);
+    assert!(targets(&server).len() >= 3);
+    let before = text.split("\u{1b}[H\u{1b}[2J").nth(2).unwrap();
+    let mut parser = vt100::Parser::new(24.try_into().unwrap(), 100.try_into().unwrap(), 0);
+    parser.process(format!("\u{1b}[H\u{1b}[2J{before}").as_bytes());
+    let screen = parser.screen().contents();
+    assert_eq!(screen.matches("NODE ").count(), 1, "{screen}");
+    assert!(screen.contains("! node-unreachable"), "{screen}");
+    assert!(screen.contains("edge-1") && screen.contains("well"), "{screen}");
+    // A terminal that can only print lines gets one round after the other.
+    let mut dumb = Terminal::start_in(&nodes.p, 100, "node list --watch --every 1s", &[("TERM", "dumb")]);
+    dumb.until_times("NODE ", 2);
+    dumb.answer(b"\x03");
+    let text = dumb.end(130);
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
 /// An ssh-agent that ends with the test.
 struct SshAgent(std::process::Child);
 
