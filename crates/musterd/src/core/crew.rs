@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How long a thread waits for more.
 const WAITS: Duration = Duration::from_secs(2);
-/// Threads that wait at most: as many as one client's calls need, one after another.
+/// Threads that wait at most: as many as some clients' calls need, one after another.
 const KEPT: usize = 8;
 /// Of a thread's stack. Touched pages count, not this.
 const STACK: usize = 2 * 1024 * 1024;

@@ -18,7 +18,7 @@ use super::control;
 use super::disk::Disk;
 use super::owner::{Opened, Owner};
 use super::say;
-use super::server::{Core, Gate, accept};
+use super::server::{AT_THE_DOOR, Core, Door, Gate};
 use super::units;
 use crate::ops;
 use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
@@ -117,8 +117,11 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     spawn("audit", Box::new(move || writer.run()))?;
     let watcher = Arc::clone(&core);
     spawn("trust", Box::new(move || watcher.watch()))?;
-    let here = Arc::clone(&core);
-    spawn("edge", Box::new(move || accept(&here, &edge, &gate)))?;
+    let door = Door::new(Arc::clone(&core), edge, gate);
+    for _ in 0..AT_THE_DOOR {
+        let door = Arc::clone(&door);
+        spawn("call", Box::new(move || door.keep()))?;
+    }
     let here = Arc::clone(&core);
     spawn("control", Box::new(move || console(&here, &control)))?;
     if options.state_root.is_none() {

@@ -30,6 +30,8 @@ pub(crate) const MAX_STREAMS: usize = 240;
 pub(crate) const MAX_WORKS: usize = 128;
 /// Bytes of long bodies that are held at once.
 pub(crate) const MAX_BODIES: usize = 16 * 1024 * 1024;
+/// Threads that wait for a connection at least: as many calls as may come at once without a thread being made or woken for another.
+pub(crate) const AT_THE_DOOR: usize = 4;
 /// In which the first message must be there.
 const HELLO: Duration = Duration::from_secs(10);
 /// How often the state of the node is looked at for those who ask the service manager.
@@ -185,36 +187,61 @@ impl Gate {
     }
 }
 
-/// Takes connections of the edge, as long as the process lives.
-pub(crate) fn accept(core: &Arc<Core>, listener: &UnixListener, gate: &Gate) {
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else {
-            // Out of descriptors, most likely; one of them will be closed.
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        if let Err(why) = gate.judge(&stream) {
-            core.audit.waits(Event::new("socket").decision(Decision::Denied).reason("peer").detail(&why));
-            continue;
+/// Where the edge connects. Several threads wait there, and each serves whom it took in, without waking another; the last one of
+/// them first sees to it that somebody waits.
+pub(crate) struct Door {
+    core: Arc<Core>,
+    listener: UnixListener,
+    gate: Gate,
+    waiting: AtomicUsize,
+}
+
+impl Door {
+    /// Where these wait for a thread.
+    pub(crate) fn new(core: Arc<Core>, listener: UnixListener, gate: Gate) -> Arc<Self> {
+        Arc::new(Self { core, listener, gate, waiting: AtomicUsize::new(0) })
+    }
+
+    /// Takes connections and serves them, until [`AT_THE_DOOR`] others wait for the next.
+    pub(crate) fn keep(self: &Arc<Self>) {
+        loop {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            let came = self.listener.accept();
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            match came {
+                Ok((stream, _)) => self.admit(stream),
+                // Out of descriptors, most likely; one of them will be closed.
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+            if self.waiting.load(Ordering::SeqCst) >= AT_THE_DOOR {
+                return;
+            }
+        }
+    }
+
+    fn admit(self: &Arc<Self>, stream: UnixStream) {
+        let core = &self.core;
+        let refused = |reason| Event::new("socket").decision(Decision::Denied).reason(reason);
+        if let Err(why) = self.gate.judge(&stream) {
+            return core.audit.waits(refused("peer").detail(&why));
         }
         let Some(slot) = core.calls.take(1) else {
-            core.audit.waits(Event::new("socket").decision(Decision::Denied).reason("busy"));
-            refuse_busy(&stream);
-            continue;
+            core.audit.waits(refused("busy"));
+            return refuse_busy(&stream);
         };
-        let here = Arc::clone(core);
-        let taken = core.crew.take("call", move || {
-            let slot = slot;
-            if let Err(why) = connection(&here, &stream) {
-                let event = Event::new("socket").decision(Decision::Denied).reason("frame");
-                here.audit.waits(event.detail(&why.to_string()));
+        // Whoever is the last to leave the door sees that nobody is there: each leaves before it looks.
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            let here = Arc::clone(self);
+            if core.crew.take("call", move || here.keep()).is_err() {
+                // Then this thread has to stay there.
+                return core.audit.waits(refused("threads"));
             }
-            drop(stream);
-            drop(slot);
-        });
-        if taken.is_err() {
-            core.audit.waits(Event::new("socket").decision(Decision::Denied).reason("threads"));
         }
+        if let Err(why) = connection(core, &stream) {
+            core.audit.waits(refused("frame").detail(&why.to_string()));
+        }
+        drop(stream);
+        drop(slot);
     }
 }
 

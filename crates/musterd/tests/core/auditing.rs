@@ -168,7 +168,7 @@ fn m19_a_follower_sees_what_comes_and_ends_with_its_client() {
     let node = Node::owned(&operators);
     let mut edge = node.link();
     let handle = edge.open(&operators.proof("alice", Role::Admin, 2));
-    let threads = node.threads();
+    let open = node.open_files();
     let mut stream = node.connect();
     let ask = Ask::AuditRead { after: None, follow: true };
     let request = "GET /v1/audit?follow=true".to_owned();
@@ -193,7 +193,7 @@ fn m19_a_follower_sees_what_comes_and_ends_with_its_client() {
     let head = node.chain().lines().count();
     drop(stream);
     let end = Instant::now() + Duration::from_secs(5);
-    while node.threads() > threads {
+    while node.open_files() > open {
         assert!(Instant::now() < end, "a follower whose client left goes on");
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -221,6 +221,11 @@ impl Node {
         fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().count()
     }
 
+    /// Connections among them.
+    pub fn open_files(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+
     pub fn alive(&mut self) -> bool {
         self.child.as_mut().unwrap().try_wait().unwrap().is_none()
     }
