@@ -33,6 +33,15 @@ pub(super) struct Caller {
 /// One connection.
 pub(super) struct Open(StreamOwned<ClientConnection, TcpStream>);
 
+/// What both sides must have agreed on alike, for their times to be compared.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Agreed {
+    pub(super) suite: String,
+    group: String,
+    /// Sent for a resumption, which costs the server something and which we never offer.
+    tickets: u32,
+}
+
 impl Caller {
     pub(super) fn new(address: IpAddr, certificate: &Path, key: &Path) -> Result<Self> {
         let config = |group| -> Result<Arc<ClientConfig>> {
@@ -70,7 +79,7 @@ impl Caller {
     }
 
     /// A connection, one answer, and its end.
-    pub(super) fn get(&self, port: u16, group: Group, path: &str) -> Result<()> {
+    pub(super) fn get(&self, port: u16, group: Group, path: &str) -> Result<Agreed> {
         let mut open = self.open(port, group)?;
         write!(open.0, "GET {path} HTTP/1.0\r\n\r\n")?;
         let mut all = Vec::new();
@@ -80,13 +89,22 @@ impl Caller {
             _ => {}
         }
         if all.starts_with(b"HTTP/1.0 200") || all.starts_with(b"HTTP/1.1 200") {
-            return Ok(());
+            return open.agreed().context("no handshake");
         }
         bail!("GET {path}: {:?}", String::from_utf8_lossy(all.get(..all.len().min(100)).unwrap_or_default()))
     }
 }
 
 impl Open {
+    fn agreed(&self) -> Option<Agreed> {
+        let tls = &self.0.conn;
+        Some(Agreed {
+            suite: format!("{:?}", tls.negotiated_cipher_suite()?.suite()),
+            group: format!("{:?}", tls.negotiated_key_exchange_group()?.name()),
+            tickets: tls.tls13_tickets_received(),
+        })
+    }
+
     /// Asks once more; the status and the body.
     pub(super) fn ask(&mut self, path: &str) -> Result<(u16, Vec<u8>)> {
         write!(self.0, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n")?;
