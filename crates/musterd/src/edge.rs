@@ -36,6 +36,7 @@ use tokio::time::sleep;
 
 use self::link::Link;
 use self::seats::Seats;
+use crate::shares::Shares;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +123,9 @@ pub(crate) struct Edge {
     pub limits: Limits,
     pub calls: Arc<Semaphore>,
     pub bodies: Arc<Semaphore>,
+    /// What each client has of both.
+    pub calls_of: Arc<Shares>,
+    pub bodies_of: Arc<Shares>,
     inside: Mutex<Inside>,
 }
 
@@ -255,6 +259,8 @@ pub async fn serve(options: &Options, end: impl Future<Output = ()>) {
         limits: options.limits,
         calls: Arc::new(Semaphore::new(http::CALLS)),
         bodies: Arc::new(Semaphore::new(http::UNITS)),
+        calls_of: Shares::new(http::CLIENT_CALLS),
+        bodies_of: Shares::new(http::CLIENT_UNITS),
         inside: Mutex::new(Inside {
             next: 0,
             connections: HashMap::new(),

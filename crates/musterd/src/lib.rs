@@ -14,4 +14,5 @@ pub mod edge;
 pub mod fetch;
 pub mod ops;
 pub mod places;
+mod shares;
 pub mod wire;

@@ -20,11 +20,12 @@ use muster_tls::Fingerprint;
 use super::audit::{Decision, Event, Room, Who};
 use super::handles::Handle;
 use super::proof::Signed;
-use super::server::{Core, Taken, answer, answer_fault, busy};
+use super::server::{CLIENT_STREAMS, Core, Taken, answer, answer_fault, busy};
 use super::stream::{Incoming, Timed, wait_for_close};
 use super::{auditing, link, say};
 use crate::edge::ask::{self, Wanted};
 use crate::ops::{self, Caller, Client, Done, Request};
+use crate::shares::Share;
 use crate::wire::{Ask, Broken, Call, Kind as Frame, Reply, frame, message, read_body};
 
 /// In which the body must be there: the edge has all of it before it calls.
@@ -75,8 +76,11 @@ struct Ticket<'c> {
 struct Held {
     body: Vec<u8>,
     _bytes: Option<Taken>,
-    stream: Option<Taken>,
+    stream: Option<Follows>,
 }
+
+/// A stream, among all and among those of its client.
+type Follows = (Taken, Share);
 
 /// Serves a call.
 ///
@@ -169,14 +173,16 @@ impl Ticket<'_> {
         Ok(held)
     }
 
+    fn follows(&self) -> Result<Follows, Fault> {
+        let what = format!("{CLIENT_STREAMS} streams");
+        let own = self.core.streams_of.take(self.handle.client.fingerprint, 1, &what)?;
+        Ok((self.core.streams.take(1).ok_or_else(busy)?, own))
+    }
+
     fn body(&self, from: &mut Incoming<'_>) -> Result<Held, Fault> {
         let max = if self.route.body == 0 { EMPTY } else { self.route.body };
         let bytes = if max > SMALL { Some(self.core.bodies.take(max).ok_or_else(busy)?) } else { None };
-        let follows = if self.route.answer == Answer::Stream {
-            Some(self.core.streams.take(1).ok_or_else(busy)?)
-        } else {
-            None
-        };
+        let follows = if self.route.answer == Answer::Stream { Some(self.follows()?) } else { None };
         from.get_mut().reset(Some(BODY));
         let body = read_body(from, max).map_err(|e| match e {
             Broken::Body(_) if self.route.body == 0 => no_body(),
@@ -262,7 +268,7 @@ impl Ticket<'_> {
         }
     }
 
-    fn pump(&self, pump: ops::Pump, stream: &UnixStream, follows: Option<Taken>) -> Result<(), Broken> {
+    fn pump(&self, pump: ops::Pump, stream: &UnixStream, follows: Option<Follows>) -> Result<(), Broken> {
         // A follower is seen from its beginning on.
         if !self.is_first() {
             self.end(Decision::Allowed, 200, None);

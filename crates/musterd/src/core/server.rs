@@ -20,12 +20,15 @@ use super::stream::Timed;
 use super::{call, enrolling};
 use crate::ops::Works;
 use crate::places::Places;
+use crate::shares::Shares;
 use crate::wire::{Broken, Hello, Reply, message, read_message, write_body};
 
 /// Connections of the edge's at a time, and so threads.
 pub(crate) const MAX_CALLS: usize = 300;
 /// Streams among them: followers leave room for those who act.
 pub(crate) const MAX_STREAMS: usize = 240;
+/// Streams of one client among them.
+pub(crate) const CLIENT_STREAMS: usize = 32;
 /// Operations that are being done at a time, beside the calls that wait for them: the unit has 512 tasks, children included.
 pub(crate) const MAX_WORKS: usize = 128;
 /// Bytes of long bodies that are held at once.
@@ -55,6 +58,8 @@ pub(crate) struct Core {
     pub calls: Arc<Count>,
     /// Of the streams that are.
     pub streams: Arc<Count>,
+    /// What each client has of them.
+    pub streams_of: Arc<Shares>,
     /// Of the operations that are done, late ones included.
     pub works_now: Arc<Count>,
     /// Of the bytes of long bodies that are held.
@@ -108,6 +113,7 @@ impl Core {
             rate: call::Rate::default(),
             calls: Count::new(MAX_CALLS),
             streams: Count::new(MAX_STREAMS),
+            streams_of: Shares::new(CLIENT_STREAMS),
             works_now: Count::new(MAX_WORKS),
             bodies: Count::new(MAX_BODIES),
             crew: Arc::default(),

@@ -7,7 +7,7 @@ use muster_api::{Fault, Kind};
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::body::{Cut, Piece};
@@ -120,7 +120,7 @@ impl Answer {
         mut fate: watch::Receiver<Fate>,
         patience: Duration,
         kill: impl FnOnce(),
-        permit: OwnedSemaphorePermit,
+        permit: impl Send,
     ) {
         let Self { mut from, to: _kept, end, .. } = self;
         let cut = loop {

@@ -23,6 +23,7 @@ use super::patient::Patient;
 use super::tls::{H2, Serving};
 use super::{Edge, Fate, is_dead, is_leaving};
 use crate::wire::{Proof, Refusal, Refused, Verb};
+use muster_tls::Fingerprint;
 
 /// A message head that is longer is refused with 431.
 const MAX_HEAD: usize = 16 * 1024;
@@ -44,6 +45,8 @@ pub(crate) struct Conn {
     pub address: IpAddr,
     /// What its client showed; `None` where the node has no owner.
     proof: Option<Proof>,
+    /// Whose that is: for its shares, not for its rights.
+    pub client: Option<Fingerprint>,
     shown: tokio::sync::Mutex<Shown>,
     work: Arc<Work>,
 }
@@ -196,6 +199,7 @@ pub(crate) async fn serve(
         edge: Arc::clone(&edge),
         id,
         address,
+        client: proof.as_ref().map(|p| Fingerprint::of(&p.certificate)),
         proof,
         shown: tokio::sync::Mutex::default(),
         work: Arc::default(),

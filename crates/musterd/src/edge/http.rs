@@ -19,6 +19,7 @@ use super::body::{Body, Held};
 use super::call::{Answer, away, call};
 use super::conn::{Busy, Conn};
 use super::link::NoHandle;
+use crate::shares::Share;
 use crate::wire::{Call, Hello, Refusal, Reply, Verb};
 
 /// Longest `Muster-Proof`.
@@ -40,6 +41,10 @@ const WAITING: usize = 2;
 
 /// Budget of the long bodies that are being read: 32 MiB.
 pub(crate) const UNITS: usize = 512;
+/// Of it for one client: 8 MiB.
+pub(crate) const CLIENT_UNITS: usize = 128;
+/// Calls at once of one client, its streams among them.
+pub(crate) const CLIENT_CALLS: usize = 64;
 /// Calls at once. The core takes some more, so that its own limit is not what a client meets.
 pub(crate) const CALLS: usize = 256;
 
@@ -81,8 +86,11 @@ pub(crate) async fn answer(conn: Arc<Conn>, request: Request<Incoming>) -> Resul
 
 enum Ready {
     Whole(Reply, Vec<u8>, Held),
-    Stream(Answer, OwnedSemaphorePermit),
+    Stream(Answer, Permit),
 }
+
+/// A call among all, and among those of its client where that is known.
+pub(crate) type Permit = (OwnedSemaphorePermit, Option<Share>);
 
 async fn respond(
     conn: &Arc<Conn>,
@@ -116,7 +124,9 @@ async fn respond(
         }
     };
     let proof = proof(request.headers())?;
-    let permit = permit(&conn.edge.calls, 1)?;
+    let what = format!("{CLIENT_CALLS} calls at once");
+    let own = conn.client.map(|who| conn.edge.calls_of.take(who, 1, &what)).transpose()?;
+    let permit = (permit(&conn.edge.calls, 1)?, own);
     let body = if route.body == 0 {
         let none = || Fault::bad("body", "this call takes no body, or `{}`");
         let body = body(conn, request, sent.take(), SMALL).await?;
@@ -139,7 +149,7 @@ fn operation(request: &Request<()>) -> Option<Operation> {
 }
 
 /// A stream is handed on as it comes; everything else is short, and whole or nothing.
-async fn finish(route: &Route, answer: Answer, permit: OwnedSemaphorePermit) -> Result<Ready, Fault> {
+async fn finish(route: &Route, answer: Answer, permit: Permit) -> Result<Ready, Fault> {
     let streams = route.answer == muster_api::Answer::Stream;
     if streams && answer.reply.content == NDJSON && answer.reply.status == 200 {
         return Ok(Ready::Stream(answer, permit));
@@ -246,7 +256,7 @@ async fn collect(
     length: usize,
 ) -> Result<Result<Bytes, Fault>, Option<Incoming>> {
     let units = u32::try_from(length.div_ceil(UNIT)).unwrap_or(u32::MAX);
-    let room = if length > SMALL { permit(&conn.edge.bodies, units).map(Some) } else { Ok(None) };
+    let room = if length > SMALL { room(conn, units).map(Some) } else { Ok(None) };
     let _room = match room {
         Ok(room) => room,
         Err(fault) => return Ok(Err(fault)),
@@ -264,6 +274,14 @@ async fn collect(
     Ok(Ok(all.into()))
 }
 
+/// For a long body.
+fn room(conn: &Conn, units: u32) -> Result<Permit, Fault> {
+    let what = format!("{} MiB of bodies that are on their way", (CLIENT_UNITS * UNIT) >> 20);
+    let many = usize::try_from(units).unwrap_or(usize::MAX);
+    let own = conn.client.map(|who| conn.edge.bodies_of.take(who, many, &what)).transpose()?;
+    Ok((permit(&conn.edge.bodies, units)?, own))
+}
+
 /// Reads on, for a while, and keeps nothing.
 async fn discard(mut body: Incoming, mut left: usize) {
     while let Some(Ok(frame)) = body.frame().await {
@@ -272,7 +290,7 @@ async fn discard(mut body: Incoming, mut left: usize) {
     }
 }
 
-fn stream(conn: &Arc<Conn>, answer: Answer, permit: OwnedSemaphorePermit, busy: Busy) -> Answered {
+fn stream(conn: &Arc<Conn>, answer: Answer, permit: Permit, busy: Busy) -> Answered {
     let (to, pieces) = mpsc::channel(WAITING);
     let mut response = Response::new(Body::stream(pieces, busy));
     dress(&mut response, &answer.reply);

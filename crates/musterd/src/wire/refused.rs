@@ -39,13 +39,14 @@ pub enum Refusal {
     TooLarge,
     SlowBody,
     Busy,
+    Share,
     Head,
     Malformed,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Path,
         Self::Missing,
         Self::Query,
@@ -58,6 +59,7 @@ impl Refusal {
         Self::TooLarge,
         Self::SlowBody,
         Self::Busy,
+        Self::Share,
         Self::Head,
         Self::Malformed,
     ];
@@ -78,6 +80,7 @@ impl Refusal {
             Self::TooLarge => (413, "body"),
             Self::SlowBody => (408, "slow-body"),
             Self::Busy => (503, "busy"),
+            Self::Share => (429, "share"),
             Self::Head => (431, "head"),
             Self::Malformed => (400, "malformed"),
         }

@@ -149,3 +149,42 @@ fn s17_who_says_nothing_for_ten_seconds_is_cut() {
     let took = drip.join().unwrap();
     assert!(took < Duration::from_secs(15), "a drip is no progress: {took:?}");
 }
+
+/// Streams are few, and one client's share of them is fewer: the next is told so, others have theirs, and what ends comes back.
+#[test]
+fn s17_a_client_has_32_streams_and_the_next_is_429_while_others_go_on() {
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    let mut edge = node.link();
+    let alice = edge.open(&operators.proof("alice", Role::Readonly, 2));
+    let bob = edge.open(&operators.proof("bob", Role::Readonly, 3));
+    let follow = |handle: &str| {
+        let ask = Ask::AuditRead { after: None, follow: true };
+        let request = "GET /v1/audit?follow=true".to_owned();
+        let call = Hello::Call(Call { handle: handle.to_owned(), ask, request, proof: None });
+        let mut stream = node.connect();
+        // In one piece: who is refused is answered before the end of his body is read.
+        let bytes = [message(&call).unwrap(), frame(Kind::End, b"").unwrap()].concat();
+        stream.write_all(&bytes).unwrap();
+        let reply: Reply = read_message(&mut stream).unwrap().unwrap();
+        (stream, reply)
+    };
+    let mut held: Vec<_> = (0..32).map(|_| follow(&alice)).collect();
+    assert!(held.iter().all(|(_, reply)| reply.status == 200));
+    let (mut refused, reply) = follow(&alice);
+    assert_eq!((reply.status, reply.retry_after), (429, Some(1)));
+    let body = musterd::wire::read_body(&mut refused, 4096).unwrap();
+    let fault: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(fault["reason"], "share");
+    assert!(fault["error"].as_str().unwrap().contains("32 streams"), "{fault}");
+    node.records(&["\"op\":\"audit-read\"", "\"decision\":\"denied\"", "\"reason\":\"share\""]);
+    // Calls that are no stream, and other clients.
+    assert_eq!(edge.health(&alice).unwrap().reply.status, 200);
+    assert_eq!(follow(&bob).1.status, 200);
+    held.truncate(31);
+    let until = Instant::now() + SOON;
+    while follow(&alice).1.status != 200 {
+        assert!(Instant::now() < until, "the share did not come back");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

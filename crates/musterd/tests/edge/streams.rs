@@ -1,5 +1,6 @@
 //! Answers that come bit by bit.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use muster_needs::require;
@@ -124,9 +125,11 @@ fn two_hundred_and_fifty_six_followers_and_the_next_one_is_told_to_wait() {
     require!(tools());
     let core = Core::start(true);
     let edge = Edge::start(&core);
-    let (at, alice) = (edge.address(), core.client("alice"));
-    let mut all: Vec<Stream> = (0..256).map(|_| follower(at, &alice)).collect();
-    let got = curl(at, Some(&alice), "/v1/health", &[]);
+    let at = edge.address();
+    let clients: Vec<Files> = (0..4).map(|n| core.client(&format!("c{n}"))).collect();
+    let mut all: Vec<Stream> = (0..256).map(|n| follower(at, &clients[n / 64])).collect();
+    let last = core.client("last");
+    let got = curl(at, Some(&last), "/v1/health", &[]);
     assert_eq!((got.status, got.reason().as_str()), (503, "busy"), "{got:?}");
     assert!(got.headers.contains("retry-after: 1"), "{got:?}");
     for stream in &mut all {
@@ -139,5 +142,57 @@ fn two_hundred_and_fifty_six_followers_and_the_next_one_is_told_to_wait() {
     assert!(kib < 96 * 1024, "{kib} KiB");
     drop(all);
     core.wait_for("gone fed", 256);
-    assert_eq!(curl(at, Some(&alice), "/v1/health", &[]).status, 200);
+    assert_eq!(curl(at, Some(&last), "/v1/health", &[]).status, 200);
+}
+
+#[test]
+fn s17_a_client_has_64_calls_at_once_and_the_next_is_429_while_others_go_on() {
+    require!(tools());
+    let core = Core::start(true);
+    let edge = Edge::start(&core);
+    let (at, alice, bob) = (edge.address(), core.client("alice"), core.client("bob"));
+    let mut all: Vec<Stream> = (0..64).map(|_| follower(at, &alice)).collect();
+    for flag in ["--http1.1", "--http2"] {
+        let got = curl(at, Some(&alice), "/v1/health", &[flag]);
+        assert_eq!((got.status, got.reason().as_str()), (429, "share"), "{got:?}");
+        assert!(got.headers.contains("retry-after: 1") && got.body.contains("64 calls at once"), "{got:?}");
+        assert_eq!(curl(at, Some(&bob), "/v1/health", &[flag]).status, 200);
+    }
+    core.wait_for("refused Share", 2);
+    goes_on(&mut all[63]);
+    drop(all.pop());
+    core.wait_for("gone fed", 1);
+    assert_eq!(curl(at, Some(&alice), "/v1/health", &[]).status, 200, "one came back");
+}
+
+/// A body that does not come holds room for a minute; one client's do not hold all of it.
+#[test]
+fn s17_a_client_has_8_mib_of_bodies_on_their_way_and_others_have_room() {
+    require!(tools());
+    let core = Core::start(true);
+    let edge = Edge::start(&core);
+    let (at, alice, bob) = (edge.address(), core.client("alice"), core.client("bob"));
+    let route = muster_api::ROUTES.iter().find(|r| r.path == "/v1/config").expect("a route");
+    let each = route.body.div_ceil(64 * 1024);
+    let head = format!("POST /v1/config HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{{", route.body);
+    let held: Vec<Stream> = (0..128 / each)
+        .map(|_| {
+            let mut stream = connect(at, Some(&alice), "http/1.1");
+            stream.write_all(head.as_bytes()).expect("sent");
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let mut one_more = connect(at, Some(&alice), "http/1.1");
+    let said = exchange(&mut one_more, head.as_bytes(), "}");
+    assert!(
+        said.starts_with("HTTP/1.1 429") && said.contains("\"share\"") && said.contains("8 MiB"),
+        "{said}"
+    );
+    let file = core.folder.path().join("body");
+    std::fs::write(&file, vec![b' '; route.body]).expect("a file");
+    let body = format!("@{}", file.display());
+    let got = curl(at, Some(&bob), "/v1/config", &["--data-binary", &body, "-H", "Expect:"]);
+    assert_eq!(got.status, 200, "{got:?}");
+    drop(held);
 }
