@@ -32,6 +32,7 @@ pub mod source;
 mod step;
 mod stream;
 mod units;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

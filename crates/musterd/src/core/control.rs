@@ -141,6 +141,26 @@ pub fn serve(owner: &Owner, listener: &UnixListener, noted: Noted<'_>) {
 }
 
 fn one(owner: &Owner, stream: &UnixStream, noted: Noted<'_>) -> Result<(), String> {
+    exchange(stream, |asked| {
+        let told = answer(owner, asked);
+        if let Some(change) = asked.change() {
+            noted(change, !matches!(told, Told::Refused { .. }));
+        }
+        told
+    })
+}
+
+/// Answers root's one question with why there is no answer yet.
+pub(super) fn refuse(stream: &UnixStream, why: &str) {
+    let refused = |_: &Asked| Told::Refused { why: why.to_owned() };
+    if let Err(e) =
+        stream.set_nonblocking(false).map_err(|e| e.to_string()).and_then(|()| exchange(stream, refused))
+    {
+        say::warning(&format!("the control socket: {e}"));
+    }
+}
+
+fn exchange(stream: &UnixStream, answer: impl FnOnce(&Asked) -> Told) -> Result<(), String> {
     let peer = Peer::of(stream).map_err(|e| e.line())?;
     // Whoever runs the core: root, on a node.
     if peer.uid != system::user_ids().1 {
@@ -152,13 +172,7 @@ fn one(owner: &Owner, stream: &UnixStream, noted: Noted<'_>) -> Result<(), Strin
     let mut text = String::new();
     BufReader::new(stream.take(MAX)).read_line(&mut text).map_err(line)?;
     let told = match serde_json::from_str(&text) {
-        Ok(asked) => {
-            let told = answer(owner, &asked);
-            if let Some(change) = asked.change() {
-                noted(change, !matches!(told, Told::Refused { .. }));
-            }
-            told
-        }
+        Ok(asked) => answer(&asked),
         Err(e) => {
             Told::Refused { why: format!("this is nothing that the core is asked: {:?}", e.classify()) }
         }

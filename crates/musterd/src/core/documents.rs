@@ -19,6 +19,7 @@ use super::disk::{self, Disk, text_of};
 use super::fetching::{Fetched, fetch};
 use super::owner::Patience;
 use super::source::shown;
+use super::waiting;
 
 /// Longest document, in bytes.
 pub const MAX: u64 = 1 << 20;
@@ -154,7 +155,7 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
         return Ok(true);
     }
     let named = |why: &str| format!("{}: {}: {why}", Source::KernelCommandLine, shown(&url));
-    muster_sys::service::tell(&format!("STATUS=fetches {}", shown(&url)));
+    waiting::tell(&format!("fetches the node's document from {}", shown(&url)));
     let bytes = match fetch(disk, &url, None, MAX_FETCHED, patience) {
         Fetched::Got(bytes) => bytes,
         Fetched::Not { why, .. } => return Err(named(&why)),

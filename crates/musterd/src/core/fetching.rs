@@ -128,13 +128,15 @@ fn talk(stream: &UnixStream, wanted: &Wanted, anchors: &[u8]) -> Fetched {
                 .to_owned(),
             later: true,
         },
-        Err(Broken::Io(e)) if matches!(e.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-            Fetched::never("the fetcher did not answer in time".to_owned())
-        }
+        Err(Broken::Io(e)) if late(&e) => Fetched::never("the fetcher did not answer in time".to_owned()),
         Err(Broken::Io(e)) => Fetched::never(format!("the connection to the fetcher: {e}")),
         Err(Broken::Body(_)) => Fetched::never(Why::Long.to_string()),
         Err(_) => Fetched::never("the fetcher does not speak as it should".to_owned()),
     }
+}
+
+fn late(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
 fn ended(e: &io::Error) -> bool {
@@ -144,7 +146,16 @@ fn ended(e: &io::Error) -> bool {
 
 fn answer(stream: &UnixStream, wanted: &Wanted, anchors: &[u8]) -> Result<Fetched, Broken> {
     let mut begins = Timed::new(stream, BEGINS);
-    if expected(read_message(&mut begins)?)? != Told::Begun {
+    let begun = match read_message(&mut begins) {
+        Err(Broken::Io(e)) if late(&e) => {
+            return Ok(Fetched::Not {
+                why: "no fetcher was started in time: is network-online.target reached?".to_owned(),
+                later: true,
+            });
+        }
+        begun => expected(begun?)?,
+    };
+    if begun != Told::Begun {
         return Err(Broken::Message("it has not begun".to_owned()));
     }
     let mut answers = Timed::new(stream, Duration::from_secs(wanted.seconds.into()) + GRACE);

@@ -14,7 +14,7 @@ use super::documents::{self, Judged};
 use super::enrolment::{self, Session};
 use super::owner::{CannotOpen, Clock, Opened, Owner, Patience, Settings, State, Trust};
 use super::record::{self, Method, Record};
-use super::{banner, hold, identity, revocation, say, source, units};
+use super::{banner, hold, identity, revocation, say, source, units, waiting};
 use crate::places::Places;
 
 impl Owner {
@@ -201,7 +201,7 @@ fn resolve(
         }
         if told.replace(why.to_owned()) != why {
             say::info(&format!("waits for an owner: {why}"));
-            muster_sys::service::tell(&format!("STATUS=parked: waits for an owner: {why}"));
+            waiting::tell(&format!("parked: waits for an owner: {why}"));
         }
     };
     let found = source::resolve(disk, source, patience, &waits).inspect_err(|_| park())?;

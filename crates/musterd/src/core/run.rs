@@ -20,6 +20,7 @@ use super::owner::{Opened, Owner};
 use super::say;
 use super::server::{AT_THE_DOOR, Core, Door, Gate};
 use super::units;
+use super::waiting;
 use crate::ops;
 use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 
@@ -79,35 +80,37 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         return Err("another `musterd core` runs on this node: `systemctl status musterd-core`".to_owned());
     };
     let mut audit = settled(&places)?;
-    let owner: Arc<Owner> =
-        match Owner::open(&places, &|d| signals.wait(d).is_none()).map_err(|e| e.to_string())? {
-            Opened::Ended => return Ok(ExitCode::SUCCESS),
-            Opened::Wanted(owner) => Arc::from(owner),
-            Opened::NotWanted(why) => {
-                eprintln!("musterd: the node API is not wanted: {why}");
-                service::tell(&format!("STATUS=not wanted: {why}"));
-                return Ok(ExitCode::from(NOT_WANTED));
-            }
-        };
+    let managed = !sockets.is_empty();
+    let mut sockets = sockets;
+    let mut given = |name: &str| {
+        let at = sockets.iter().position(|s| s.name == name)?;
+        Some(UnixListener::from(sockets.swap_remove(at).socket))
+    };
+    let control = match given("control") {
+        Some(socket) => socket,
+        None => listen(&places.at(CONTROL_SOCKET), system::user_ids().1)?,
+    };
+    let opened = waiting::during(&control, || Owner::open(&places, &|d| signals.wait(d).is_none()));
+    let opened = opened.map_err(|e| format!("cannot answer at the control socket: {e}"))?;
+    let owner: Arc<Owner> = match opened.map_err(|e| e.to_string())? {
+        Opened::Ended => return Ok(ExitCode::SUCCESS),
+        Opened::Wanted(owner) => Arc::from(owner),
+        Opened::NotWanted(why) => {
+            eprintln!("musterd: the node API is not wanted: {why}");
+            service::tell(&format!("STATUS=not wanted: {why}"));
+            return Ok(ExitCode::from(NOT_WANTED));
+        }
+    };
     let audit = match audit.take() {
         Some(audit) => audit,
         None => Arc::new(Audit::open(&places).map_err(|e| e.to_string())?),
     };
     audit.tell_head();
     let core = Core::new(places.clone(), owner, Arc::clone(&audit));
-    let gate = gate(options, &places, !sockets.is_empty())?;
-    let mut sockets = sockets;
-    let mut given = |name: &str| {
-        let at = sockets.iter().position(|s| s.name == name)?;
-        Some(UnixListener::from(sockets.swap_remove(at).socket))
-    };
+    let gate = gate(options, &places, managed)?;
     let edge = match given("edge") {
         Some(socket) => socket,
         None => listen(&places.at(EDGE_SOCKET), gate.uid)?,
-    };
-    let control = match given("control") {
-        Some(socket) => socket,
-        None => listen(&places.at(CONTROL_SOCKET), system::user_ids().1)?,
     };
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);

@@ -32,6 +32,7 @@ fn refused(answer: Answer) -> String {
     assert!(said.contains("api.operatorCAFrom: https://127.0.0.1:"), "{said}");
     assert!(!said.contains("CANARY"), "words of the server's: {said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(node.called().contains("muster-parked.target"), "it does not look parked: {}", node.called());
     said
 }
 
@@ -126,7 +127,13 @@ fn a_server_that_comes_later_is_taken_and_one_that_does_not_is_a_fault_at_the_en
     let mut node = Node::new();
     node.put("/etc/muster/fetch-ca.pem", &signer.pem(), 0o644);
     // Bound and not listened to: refused, and nobody else gets it.
-    let at = TcpListener::bind(HERE).unwrap().local_addr().unwrap();
+    let bound = {
+        use rustix::net::{AddressFamily, SocketType, bind, socket};
+        let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&bound, &HERE).unwrap();
+        TcpListener::from(bound)
+    };
+    let at = bound.local_addr().unwrap();
     let url = format!("https://{at}/ca.pem?secret=CANARY");
     node.asks(&url, ", waitFor: 2s");
     let begun = Instant::now();
@@ -140,8 +147,20 @@ fn a_server_that_comes_later_is_taken_and_one_that_does_not_is_a_fault_at_the_en
     node.asks(&url, ", waitFor: 30s");
     node.go();
     until("it waits", || node.log().contains("waits for an owner").then_some(()));
-    let server = Server::start(at, signer.shown(&["127.0.0.1"], YEARS), move |_| ok(&pem));
+    // Root at the console is told so, at once.
+    let begun = Instant::now();
+    let (code, said) = node.musterd(&["status"]);
+    assert!(begun.elapsed() < Duration::from_secs(3), "{said}");
+    assert!(
+        code == 1 && said.contains("waits for an owner: api.operatorCAFrom: https://127.0.0.1:"),
+        "{said}"
+    );
+    assert!(!said.contains("CANARY"), "{said}");
+    rustix::net::listen(&bound, 16).unwrap();
+    let server = Server::on(bound, signer.shown(&["127.0.0.1"], YEARS), move |_| ok(&pem));
     until("an owner", || node.is_owned().then_some(()));
+    let told = until("it serves", || Some(node.musterd(&["status"])).filter(|(code, _)| *code == 0));
+    assert!(told.1.contains("SHA256:"), "{told:?}");
     assert!(server.heads()[0].starts_with("GET /ca.pem?secret=CANARY "));
     assert!(!node.log().contains("CANARY"), "{}", node.log());
 }
@@ -197,27 +216,18 @@ fn tls_before_1_3_and_what_is_no_tls_is_refused() {
         .status();
     assert!(made.unwrap().success());
     let anchors = std::fs::read_to_string(folder.path().join("cert.pem")).unwrap();
-    let at = TcpListener::bind(HERE).unwrap().local_addr().unwrap();
     let mut old = Command::new("openssl")
-        .args([
-            "s_server",
-            "-tls1_2",
-            "-quiet",
-            "-www",
-            "-cert",
-            "cert.pem",
-            "-key",
-            "key.pem",
-            "-accept",
-            &at.to_string(),
-        ])
+        .args("s_server -tls1_2 -www -cert cert.pem -key key.pem -accept 127.0.0.1:0".split(' '))
         .current_dir(&folder)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("openssl listens", || std::net::TcpStream::connect(at).ok());
+    // Where it listens is what it says first; the pipe stays open as long as it runs.
+    let mut said = std::io::BufRead::lines(std::io::BufReader::new(old.stdout.take().unwrap()));
+    let at: SocketAddr =
+        said.find_map(|l| l.unwrap().strip_prefix("ACCEPT ")?.trim().parse().ok()).expect("a port");
     let mut node = Node::new();
     node.put("/etc/muster/fetch-ca.pem", &anchors, 0o644);
     node.asks(&format!("https://{at}/ca.pem"), WAITS);
@@ -359,11 +369,13 @@ fn a_token_that_others_may_read_or_that_is_none_goes_nowhere() {
         ("CANARY two", 0o600, "holds no bearer token"),
         ("CANARY\r\nX: y", 0o600, "holds no bearer token"),
         ("==", 0o600, "holds no bearer token"),
+        (&"CANARY".repeat(2000), 0o600, "longer than 8192 bytes"),
     ] {
         node.put("/etc/muster/pki.token", text, mode);
         let said = node.refused();
         assert!(said.contains(word) && !said.contains("CANARY"), "{said}");
     }
+    s10_no_other_kind_of_file(&mut node, "/etc/muster/pki.token");
     assert_eq!(server.connected(), 0);
 }
 
@@ -382,11 +394,38 @@ fn s10_anchors_of_root_count_alone_and_others_none() {
         let said = node.refused();
         assert!(said.contains(word), "{word}: {said}");
     }
+    s10_no_other_kind_of_file(&mut node, "/etc/muster/fetch-ca.pem");
     // Without the file the machine's own count, and they do not know this server.
     std::fs::remove_file(node.at("/etc/muster/fetch-ca.pem")).unwrap();
     let said = node.refused();
     assert!(said.contains("no trust anchor leads") || said.contains("has no trust anchors"), "{said}");
     assert!(server.heads().is_empty());
+}
+
+/// A link, a pipe, a folder, and somebody else's file in the place of one.
+fn s10_no_other_kind_of_file(node: &mut Node, path: &str) {
+    let at = node.at(path);
+    let mut says = |word: &str| {
+        let said = node.refused();
+        assert!(said.contains(path) && said.contains(word), "{word}: {said}");
+    };
+    std::fs::remove_file(&at).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &at).unwrap();
+    says("is a symbolic link");
+    std::fs::remove_file(&at).unwrap();
+    assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&at).status().unwrap().success());
+    says("is not a regular file");
+    std::fs::remove_file(&at).unwrap();
+    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&at).unwrap();
+    says("is not a regular file");
+    std::fs::remove_dir(&at).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::fs::write(&at, "x").unwrap();
+        std::os::unix::fs::chown(&at, Some(65534), None).unwrap();
+        says("belongs to user 65534");
+        std::fs::remove_file(&at).unwrap();
+    }
+    std::fs::write(&at, "x").unwrap();
 }
 
 #[test]

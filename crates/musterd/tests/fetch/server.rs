@@ -98,7 +98,15 @@ impl Server {
         shown: Shown,
         says: impl Fn(usize) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(at).unwrap();
+        Self::on(TcpListener::bind(at).unwrap(), shown, says)
+    }
+
+    /// The same where somebody listens already.
+    pub(crate) fn on(
+        listener: TcpListener,
+        shown: Shown,
+        says: impl Fn(usize) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let server = Self {
             at: listener.local_addr().unwrap(),
             heads: Arc::default(),

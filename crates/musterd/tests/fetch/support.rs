@@ -165,13 +165,19 @@ impl Node {
 
     /// What the bootstrap says, on either of its streams.
     pub(crate) fn bootstrap(&self) -> String {
-        let out = Command::new(env!("CARGO_BIN_EXE_musterd"))
-            .args(["bootstrap", "--state-root"])
-            .arg(self.root.path())
-            .env_clear()
-            .output()
-            .unwrap();
-        [out.stdout, out.stderr].iter().map(|t| String::from_utf8_lossy(t).into_owned()).collect()
+        self.musterd(&["bootstrap", "--state-root", &self.root.path().display().to_string()]).1
+    }
+
+    /// What another command says, and its exit code; one of root's at the console is told where the core is.
+    pub(crate) fn musterd(&self, args: &[&str]) -> (i32, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_musterd"));
+        command.args(args).env_clear();
+        if args[0] == "status" {
+            command.arg("--socket").arg(self.at(musterd::places::CONTROL_SOCKET));
+        }
+        let out = command.output().unwrap();
+        let said = [out.stdout, out.stderr].iter().map(|t| String::from_utf8_lossy(t).into_owned()).collect();
+        (out.status.code().unwrap_or(-1), said)
     }
 
     /// What is in memory is gone; the socket is systemd's.

@@ -39,6 +39,8 @@ fn an_authority_by_url_is_waited_for_pinned_and_kept() -> Result<()> {
     )?;
     assert_eq!(node.sh("ss -Hltn 'sport = :7443'; ls /var/lib/muster/bootstrapped 2>/dev/null || true")?, "");
     nothing_failed(&node)?;
+    let told = node.exec(&["musterd", "status"])?;
+    assert!(!told.ok() && told.stderr_text().contains("waits for an owner"), "{}", told.stderr_text());
 
     let authority = alice.authority()?;
     let server = Server::start(
@@ -66,6 +68,39 @@ fn an_authority_by_url_is_waited_for_pinned_and_kept() -> Result<()> {
     until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
     assert_eq!(server.connected(), 0, "nobody is asked again");
     Ok(())
+}
+
+/// After the time that the document gives, the fault is told; the node stays as it is, and takes a source that comes later still.
+#[test]
+fn a_source_that_comes_after_the_fault_is_taken() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("fetch-late")?;
+    let node = installed(&bed, "a")?;
+    let (alice, signer) = (Operator::new(&bed, "alice")?, Signer::new("pki of the lab"));
+    let gate = bed.gate().to_string();
+    let document = format!(
+        "muster:\n  role: init\n  api:\n    operatorCAFrom:\n      url: https://{gate}:{PORT}/ca.pem\n      waitFor: 7s\n"
+    );
+    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.put("/etc/muster/fetch-ca.pem", signer.pem().as_bytes(), 0o644)?;
+    node.reboot()?;
+    holds(&node, "journalctl -b -u musterd-core -o cat | grep -q 'connection refused), after [78] s'")?;
+    holds(&node, "systemctl is-active --quiet muster-parked.target")?;
+    let nobodys = "ls /var/lib/muster/bootstrapped /var/lib/muster/api/operator-ca.pem 2>/dev/null || true; ss -Hltn 'sport = :7443'";
+    assert_eq!(
+        node.sh(&format!("{nobodys}; systemctl is-active muster-claimed.target || true"))?,
+        "inactive\n"
+    );
+    let authority = alice.authority()?;
+    let _server = Server::start(
+        SocketAddr::new(bed.gate().into(), PORT),
+        signer.shown(&[&gate], (2020, 2040)),
+        move |_| ok(&authority),
+    );
+    holds(&node, "test -e /var/lib/muster/bootstrapped")?;
+    alice.pin(&node)?;
+    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    nothing_failed(&node)
 }
 
 /// The document itself by a URL on the kernel's command line, its host by a name that only a name server knows; and who asks can do
