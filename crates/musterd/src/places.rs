@@ -65,6 +65,8 @@ pub const GOING_DOWN: &str = "/run/muster/going-down.json";
 pub const EDGE_SOCKET: &str = "/run/muster/edge/core.sock";
 /// Where root on the machine reaches the core; 0600.
 pub const CONTROL_SOCKET: &str = "/run/muster/control.sock";
+/// The document of this boot that was fetched from the URL of `muster.config=`, 0600.
+pub const FETCHED: &str = "/run/muster/document.json";
 /// Where the core reaches a fetcher; 0600, made by systemd when something is to be fetched.
 pub const FETCH_SOCKET: &str = "/run/muster/fetch.sock";
 /// What servers of URLs are judged by, instead of the machine's own trust anchors, where it is there.
