@@ -85,12 +85,16 @@ impl Around {
     }
 
     /// Who calls: what was said on the command line, else in the context, else in the inventory.
-    pub(super) fn identity(&self, a: &CallerArgs) -> Result<Arc<Identity>, Fault> {
+    pub(super) fn caller(&self, a: &CallerArgs) -> Caller {
         let typed = Caller { client: a.client.clone(), key: a.client_key.clone() };
         let of_inventory =
             self.inventory.as_ref().map(|i| Caller { client: i.api.client.clone(), key: i.api.key.clone() });
-        let caller = Caller::first([typed, self.context.caller.clone(), of_inventory.unwrap_or_default()]);
-        caller.open(&a.pki, &Passphrases { file: a.passphrase_file.clone() }, self.agent.as_deref())
+        Caller::first([typed, self.context.caller.clone(), of_inventory.unwrap_or_default()])
+    }
+
+    /// The same, with its key.
+    pub(super) fn identity(&self, a: &CallerArgs) -> Result<Arc<Identity>, Fault> {
+        self.caller(a).open(&a.pki, &Passphrases { file: a.passphrase_file.clone() }, self.agent.as_deref())
     }
 
     fn authority(&self, named: Option<PathBuf>, pki: &std::path::Path) -> PathBuf {

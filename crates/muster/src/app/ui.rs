@@ -1,14 +1,27 @@
 //! From the arguments of `muster ui` to plain settings.
 
-use super::node::{every_one, session};
+use super::node::{Around, every_one, session};
 use crate::args::node::calls::On;
 use crate::args::ui::Ui;
 use crate::codes::Own;
-use crate::fault::{Fault, Outcome};
+use crate::fault::{Fault, Faults, Outcome};
+use crate::nodes::contexts;
 use crate::printer::{Format, Printer};
 use crate::settings::{World, span};
 use crate::ui;
 use std::time::Duration;
+
+/// Who calls, and in which context, as far as it is said by names.
+fn about(a: &Ui, world: &World) -> Result<String, Faults> {
+    let around = Around::look(&a.caller, world)?;
+    let (client, _) = around.caller(&a.caller).files(&a.caller.pki)?;
+    let client = client.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let context = match &a.caller.context {
+        Some(named) => Some(named.clone()),
+        None => contexts::current(world.state.as_deref())?,
+    };
+    Ok(context.map_or_else(|| format!("as {client}"), |c| format!("as {client}, context {c}")))
+}
 
 pub(super) fn dispatch(a: Ui, world: &World, printer: &Printer) -> Outcome {
     let looks = printer.looks();
@@ -24,10 +37,8 @@ pub(super) fn dispatch(a: Ui, world: &World, printer: &Printer) -> Outcome {
         );
     }
     let every = span("--every", &a.every).map(Duration::from_secs)?;
-    let mut about = Vec::new();
-    about.extend(a.caller.context.as_ref().map(|c| format!("context {c}")));
+    let about = about(&a, world)?;
     let on = On { select: every_one(a.select), caller: a.caller, pace: a.pace };
     let session = session(&on, world)?;
-    let about = about.join(", ");
     ui::run(ui::Settings { session, every, colour: looks.colour_out && world.colours, about })
 }

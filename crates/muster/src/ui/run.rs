@@ -162,8 +162,11 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
                 }
             }
             more -= 1;
-            waiting =
-                typed.try_recv().or_else(|_| came.try_recv()).ok().map(Woken::Event).filter(|_| more > 0);
+            // What is taken out is worked on; where it is enough for now, it is left in.
+            waiting = match more {
+                0 => None,
+                _ => typed.try_recv().or_else(|_| came.try_recv()).ok().map(Woken::Event),
+            };
         }
         if work.broken() {
             return Err(Fault::new(Own::Fault, "the work on a node broke off").into());

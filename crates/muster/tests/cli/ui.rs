@@ -127,6 +127,68 @@ fn a_node_that_does_not_answer_does_not_hold_up_the_others_nor_the_keys() {
     ended(t, 0);
 }
 
+/// More records than anybody reads: what is typed is heard all the same, and what is kept of them is bounded.
+#[test]
+fn a_flood_of_records_does_not_hold_up_the_keys() {
+    const MANY: usize = 60_000;
+    let nodes = Nodes::new();
+    let rest = table(&[("GET /v1/node", 200, STATE), ("GET /v1/services", 200, SERVICES)]);
+    let _server = nodes.node(
+        "edge-1",
+        Box::new(move |seen| match seen.line.contains("/v1/logs?") {
+            true => {
+                let mut text = "HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
+                text.extend((0..MANY).map(|n| record(&format!("flood {n}"))));
+                Reply { bytes: text.into_bytes(), close: false }
+            }
+            false => rest(seen),
+        }),
+    );
+    let mut t = ui(&nodes, "");
+    t.until_screen(WIDE, "well");
+    t.answer(b"\r3");
+    t.until_screen(WIDE, "flood ");
+    let begun = Instant::now();
+    t.answer(b"?");
+    let screen = t.until_screen(WIDE, "Everywhere");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(!screen.contains(&format!("flood {}", MANY - 1)), "the flood was over before: {screen}");
+    t.answer(b"?");
+    let screen = t.until_screen(WIDE, &format!("flood {}", MANY - 1));
+    assert!(screen.contains("55000 older lines are no longer here"), "{screen}");
+    t.answer(b"q");
+    ended(t, 0);
+}
+
+/// Where nothing changes, next to nothing is written and done.
+#[test]
+fn a_screen_on_which_nothing_changes_costs_nothing() {
+    let nodes = Nodes::new();
+    let server = node(&nodes, "edge-1", STATE);
+    let mut t = ui(&nodes, "--every 1s");
+    t.until_screen(WIDE, "well");
+    let (begun, asked) = (Instant::now(), server.seen().len());
+    let spent = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", nodes.p.read("pid").trim())).unwrap();
+        let fields: Vec<u64> =
+            stat.rsplit(')').next().unwrap().split_whitespace().flat_map(str::parse).collect();
+        // proc_pid_stat(5): utime and stime, of the numbers from the fourth field on.
+        (fields[10] + fields[11], begun.elapsed())
+    };
+    let before = spent();
+    let written = t.text().len();
+    while server.seen().len() < asked + 4 {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = spent();
+    t.answer(b"q");
+    let text = ended(t, 0);
+    let screen = text.split("\u{1b}[?2004l").next().unwrap();
+    let more = screen.len() - written;
+    println!("{more} bytes, {} ticks of the clock in {:?}", after.0 - before.0, after.1 - before.1);
+    assert!(more < 400, "{more} bytes: {:?}", &screen[written..]);
+}
+
 fn signal(nodes: &Nodes, name: &str) {
     let pid = nodes.p.read("pid");
     nodes.p.sh(&format!("kill -{name} {}", pid.trim()));

@@ -53,7 +53,7 @@ fn title(model: &Model, shown: usize) -> String {
         true => String::new(),
         false => format!("  /{}: {shown} shown", tidy(&model.filter)),
     };
-    format!("muster  {all} {nodes}: {}{filter}  {}", words.join(", "), model.about)
+    format!("muster  {all} {nodes}: {}{filter}  {}", words.join(", "), tidy(&model.about))
 }
 
 /// The image, else the version of Kubernetes, else the name of the system.
