@@ -10,6 +10,7 @@
 //! - the terminal is given back however the program ends, but for SIGKILL;
 //! - nothing is drawn unless something was typed, came in, or became old.
 
+mod input;
 mod keys;
 mod model;
 mod run;

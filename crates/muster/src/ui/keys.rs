@@ -1,7 +1,5 @@
 //! Keys, as the dashboard knows them, and what each does, for the help.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-
 /// One key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
@@ -35,35 +33,6 @@ pub(crate) enum Key {
     Home,
     /// End.
     End,
-}
-
-impl Key {
-    /// A key that was pressed; `None` for what means nothing here.
-    pub(crate) fn of(event: KeyEvent) -> Option<Self> {
-        if event.kind == KeyEventKind::Release {
-            return None;
-        }
-        let held = event.modifiers;
-        Some(match event.code {
-            KeyCode::Char(c) if held.contains(KeyModifiers::CONTROL) => Self::Ctrl(c.to_ascii_lowercase()),
-            KeyCode::Char(_) if held.intersects(KeyModifiers::ALT | KeyModifiers::SUPER) => return None,
-            KeyCode::Char(c) => Self::Char(c),
-            KeyCode::Enter => Self::Enter,
-            KeyCode::Esc => Self::Esc,
-            KeyCode::Tab => Self::Tab,
-            KeyCode::BackTab => Self::BackTab,
-            KeyCode::Backspace => Self::Backspace,
-            KeyCode::Up => Self::Up,
-            KeyCode::Down => Self::Down,
-            KeyCode::Left => Self::Left,
-            KeyCode::Right => Self::Right,
-            KeyCode::PageUp => Self::PageUp,
-            KeyCode::PageDown => Self::PageDown,
-            KeyCode::Home => Self::Home,
-            KeyCode::End => Self::End,
-            _ => return None,
-        })
-    }
 }
 
 /// The help: keys, and what they do. An empty key begins a part.

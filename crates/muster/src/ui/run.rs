@@ -1,6 +1,6 @@
 //! The dashboard's loop: what is typed and what comes in, what is done about it, and what is drawn.
 
-use super::keys::Key;
+use super::input::inputs;
 use super::model::{Effect, Event, Model};
 use super::screen::Screen;
 use super::update::update;
@@ -10,7 +10,6 @@ use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Faults, Outcome};
 use crate::nodes::session::{Session, runtime};
-use ratatui::crossterm::event::{Event as Input, read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -52,10 +51,11 @@ fn no_screen(error: &std::io::Error) -> Fault {
     Fault::new(Own::TerminalNeeded, "the terminal cannot be used").why(error.to_string())
 }
 
-/// The signals that end it, and the one that says that somebody else had the terminal.
+/// The signals that end it, the one that says that somebody else had the terminal, and the one that says that it has another size.
 struct Signals {
     ending: Vec<(&'static str, Signal)>,
     continued: Option<Signal>,
+    resized: Option<Signal>,
 }
 
 impl Signals {
@@ -69,7 +69,8 @@ impl Signals {
         let ending = kinds.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?))).collect();
         // signal(7): 18 on every Linux of ours.
         let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())).ok();
-        Self { ending, continued }
+        let resized = signal(SignalKind::window_change()).ok();
+        Self { ending, continued, resized }
     }
 
     async fn end(ending: &mut [(&'static str, Signal)]) -> &'static str {
@@ -84,7 +85,7 @@ impl Signals {
         .await
     }
 
-    async fn continued(signal: &mut Option<Signal>) {
+    async fn one(signal: &mut Option<Signal>) {
         let came = match signal {
             Some(signal) => signal.recv().await.is_some(),
             None => false,
@@ -101,27 +102,10 @@ enum Woken {
     Signal(&'static str),
     /// Somebody else had the terminal.
     Continued,
+    /// It has another size.
+    Resized,
     /// Nothing can be typed any more.
     Gone,
-}
-
-/// Reads the terminal on a thread of its own, since that has no end to wait for.
-fn inputs() -> mpsc::Receiver<Event> {
-    let (to, from) = mpsc::channel(256);
-    std::thread::spawn(move || {
-        while let Ok(input) = read() {
-            let event = match input {
-                Input::Key(key) => Key::of(key).map(Event::Key),
-                Input::Paste(text) => Some(Event::Paste(text)),
-                Input::Resize(columns, rows) => Some(Event::Resize(columns, rows)),
-                _ => None,
-            };
-            if event.is_some_and(|event| to.blocking_send(event).is_err()) {
-                return;
-            }
-        }
-    });
-    from
 }
 
 async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
@@ -145,7 +129,12 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
                 Woken::Event(event) => event,
                 Woken::Continued => {
                     screen.again().map_err(|e| no_screen(&e))?;
-                    Event::Tick
+                    let (columns, rows) = screen.size();
+                    Event::Resize(columns, rows)
+                }
+                Woken::Resized => {
+                    let (columns, rows) = screen.size();
+                    Event::Resize(columns, rows)
                 }
                 Woken::Signal(name) => return interrupted(&model, &work, Some(name)),
                 Woken::Gone => return interrupted(&model, &work, None),
@@ -181,7 +170,8 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
         next = tokio::select! {
             biased;
             name = Signals::end(&mut signals.ending) => Woken::Signal(name),
-            () = Signals::continued(&mut signals.continued) => Woken::Continued,
+            () = Signals::one(&mut signals.continued) => Woken::Continued,
+            () = Signals::one(&mut signals.resized) => Woken::Resized,
             event = typed.recv() => event.map_or(Woken::Gone, Woken::Event),
             Some(event) = came.recv() => Woken::Event(event),
             () = until(wake) => Woken::Event(Event::Tick),

@@ -241,7 +241,7 @@ fn another_size_is_another_screen() {
     let before = t.text().len();
     let pid = nodes.p.read("pid");
     nodes.p.sh(&format!("stty -F $(readlink /proc/{}/fd/0) cols 40 rows 8", pid.trim()));
-    t.until("r ask aga…");
+    // At the same moment.
     t.answer(b"?");
     t.until("┘");
     let after = t.text().split_off(before);
