@@ -1,4 +1,9 @@
 //! One connection: TCP, TLS with the pin, HTTP/1.1 (RFC 9112).
+//!
+//! A link that is cut says nothing: who only reads would wait for ever. So the kernel asks the other end whenever it was silent
+//! for [`PROBE_AFTER`], and ends a connection on which nothing was acknowledged for [`SILENT`] (tcp(7): TCP_KEEPIDLE,
+//! TCP_KEEPINTVL, TCP_USER_TIMEOUT, which also bounds what was sent and not acknowledged). A node that is quiet answers the
+//! kernel's question without being asked itself, so a journal that nobody writes to is followed on.
 
 use crate::endpoint::Endpoint;
 use crate::error::{Error, alert, innermost, tls, turned};
@@ -9,6 +14,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use muster_tls::Fingerprint;
+use rustix::net::sockopt;
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -17,6 +23,15 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
+
+/// Silence after which the other end's kernel is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(10);
+/// How often it is asked then.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// Questions without an answer, where the system knows no [`SILENT`].
+const PROBES: u32 = 4;
+/// Silence after which a connection counts as lost.
+const SILENT: Duration = Duration::from_secs(30);
 
 /// How a node's certificate is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +79,7 @@ impl Connection {
             |e: std::io::Error| Error::Unreachable { endpoint: endpoint.clone(), why: e.to_string() };
         let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await.map_err(unreachable)?;
         tcp.set_nodelay(true).map_err(unreachable)?;
+        probed(&tcp).map_err(|e| unreachable(e.into()))?;
         let pin_error = |why: String| Error::NotANode { endpoint: endpoint.clone(), why };
         let (config, pin) = config(target).map_err(|e| pin_error(e.to_string()))?;
         let tls = TlsConnector::from(Arc::new(config)).connect(name(endpoint), tcp).await;
@@ -85,6 +101,17 @@ impl Connection {
             _ => Error::lost(endpoint, error),
         }
     }
+}
+
+/// Has the kernel notice that the other end is gone.
+fn probed(tcp: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(tcp, true)?;
+    sockopt::set_tcp_keepidle(tcp, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(tcp, PROBE_EVERY)?;
+    sockopt::set_tcp_keepcnt(tcp, PROBES)?;
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_user_timeout(tcp, u32::try_from(SILENT.as_millis()).unwrap_or(u32::MAX))?;
+    Ok(())
 }
 
 /// The name that goes out in the clear (RFC 6066, 3): an address sends none, so nodes named by address say nothing of whom is called.

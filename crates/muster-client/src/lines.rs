@@ -5,6 +5,7 @@ use crate::error::Error;
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 /// Longest line: a message of 256 KiB, each byte of which may be escaped as six.
 pub const MAX_LINE: usize = 2 << 20;
@@ -57,23 +58,31 @@ impl Lines {
     }
 }
 
+/// When a stream is given up, and how long it had then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) at: Instant,
+    pub(crate) secs: u64,
+}
+
 /// A stream from a node. Dropped, it ends, and the node sees its client leave.
 pub struct Stream {
     body: Incoming,
     lines: Lines,
     endpoint: Endpoint,
+    ends: Ends,
     ended: bool,
 }
 
 impl Stream {
-    pub(crate) fn new(body: Incoming, endpoint: Endpoint) -> Self {
-        Self { body, lines: Lines::default(), endpoint, ended: false }
+    pub(crate) fn new(body: Incoming, endpoint: Endpoint, ends: Ends) -> Self {
+        Self { body, lines: Lines::default(), endpoint, ends, ended: false }
     }
 
     /// The next line; `None` at the end.
     ///
     /// # Errors
-    /// The connection was lost, or a line was too long.
+    /// The connection was lost, the time was over, or a line was too long.
     pub async fn line(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             if let Some(line) = self.lines.take() {
@@ -83,7 +92,10 @@ impl Stream {
                 let rest = core::mem::take(&mut self.lines).rest();
                 return Ok((!rest.is_empty()).then_some(rest));
             }
-            match self.body.frame().await {
+            let frame = tokio::time::timeout_at(self.ends.at, self.body.frame())
+                .await
+                .map_err(|_| Error::Deadline { endpoint: self.endpoint.clone(), secs: self.ends.secs })?;
+            match frame {
                 None => self.ended = true,
                 Some(Err(e)) => return Err(Error::lost(&self.endpoint, &e)),
                 Some(Ok(frame)) => {

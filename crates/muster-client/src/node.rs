@@ -3,7 +3,7 @@
 use crate::call::{Answer, Call, MAX_ANSWER};
 use crate::connection::{Connection, Target};
 use crate::error::Error;
-use crate::lines::Stream;
+use crate::lines::{Ends, Stream};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a call may take beside the time that the node gives its operation.
 const ON_THE_WAY: u64 = 5;
@@ -84,25 +85,34 @@ impl Node {
         }
     }
 
-    /// A call whose answer comes line by line, over a connection of its own and without a deadline: the node has the only clock.
+    /// A call whose answer comes line by line, over a connection of its own.
+    ///
+    /// The node's clock is the one that ends it. Ours runs a little longer, from the call to the last line, so that a node
+    /// that answers its network and nothing else is given up as well.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn stream(&self, call: &Call) -> Result<Stream, Error> {
+        let secs = u64::from(call.operation.row().deadline) + ON_THE_WAY;
+        let ends = Instant::now() + Duration::from_secs(secs);
         let mut held = None;
         let first = async {
             let proof = match call.operation.wants_proof() {
                 true => self.prove(&mut held, call).await?,
                 false => None,
             };
-            self.send(&mut held, call, proof).await
+            let response = self.send(&mut held, call, proof).await?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            self.whole(response).await?;
+            Err(self.unread("a success without a stream"))
         };
-        let response = first.await?;
-        if response.status().is_success() {
-            return Ok(Stream::new(response.into_body(), self.target.endpoint.clone()));
-        }
-        self.whole(response).await?;
-        Err(self.unread("a success without a stream"))
+        let endpoint = || self.target.endpoint.clone();
+        let response = tokio::time::timeout_at(ends, first)
+            .await
+            .map_err(|_| Error::Deadline { endpoint: endpoint(), secs })??;
+        Ok(Stream::new(response.into_body(), endpoint(), Ends { at: ends, secs }))
     }
 
     fn unread(&self, why: impl Into<String>) -> Error {

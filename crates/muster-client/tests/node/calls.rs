@@ -239,6 +239,49 @@ async fn a_stream_comes_line_by_line_and_one_that_was_cut_is_told() {
     assert!(matches!(stream.line().await, Err(Error::Answer { .. })));
 }
 
+/// Sends a call, and lets the clock run past what it may take once the node has it.
+async fn given_up(server: &Server, work: impl Future<Output = Option<Error>>, secs: u64) -> Error {
+    let had = server.seen().len();
+    let late = async {
+        while server.seen().len() == had {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(secs)).await;
+        tokio::time::resume();
+    };
+    let (error, ()) = tokio::join!(work, late);
+    error.expect("nobody answers")
+}
+
+#[tokio::test]
+async fn a_node_that_takes_a_stream_and_says_nothing_is_given_up() {
+    let operators = Operators::new(1);
+    let server = Server::start(
+        &[operators.authority.ca()],
+        Box::new(|seen| match seen.line.contains("/v1/logs") {
+            // No head at all; or a head, and no line ever.
+            true => Reply { bytes: Vec::new(), close: false },
+            false => Reply {
+                bytes: b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec(),
+                close: false,
+            },
+        }),
+    )
+    .await;
+    let node = node(&server, server.fingerprint, Some(identity(&operators)));
+    let hour = u64::from(Operation::Logs.row().deadline);
+    let logs = Logs::default();
+    let error = given_up(&server, async { node.logs(&logs).await.err() }, hour + 6).await;
+    assert!(matches!(error, Error::Deadline { secs, .. } if secs == hour + 5), "{error}");
+    let lines = async {
+        let mut stream = node.audit(None, true).await.expect("a head");
+        stream.line().await.err()
+    };
+    let error = given_up(&server, lines, hour + 6).await;
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+}
+
 #[tokio::test]
 async fn nobody_there_and_somebody_else_there() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

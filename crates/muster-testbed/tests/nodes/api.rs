@@ -5,6 +5,7 @@ use muster_testbed::{Node, Testbed, require_root_or_skip};
 
 mod claim;
 mod console;
+mod cut;
 mod faults;
 mod fetch;
 mod modes;
