@@ -136,6 +136,7 @@ fn dispatch(command: Command, world: &World, printer: &mut Printer) -> Outcome {
         Command::Script(script::Script::Show(a)) => commands::script::show::run(&a.path, world.now, printer),
         Command::Host(a) => host::dispatch(a, world, printer),
         Command::Node(a) => node::dispatch(a, world, printer),
+        Command::Enroll(a) => node::dispatch(crate::args::node::Node::Claim(a), world, printer),
         Command::Context(a) => context::dispatch(a, world, printer),
         Command::Audit(a) => audit::dispatch(*a, world, printer),
         Command::Pki(a) => pki::dispatch(a, world, printer),

@@ -13,10 +13,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Signed execution on machines that already exist.
+/// Signed execution on machines that already exist, and nodes that are operated without a login.
 ///
-/// Nothing runs as root on a host that a key you trust did not vouch for. Sign a profile's scripts offline, provision hosts once, then
+/// Hosts: nothing runs as root on one that a key you trust did not vouch for. Sign a profile's scripts offline, provision hosts once, then
 /// probe, install, join, leave and uninstall over plain SSH.
+///
+/// Nodes: machines that run musterd are claimed once, by the code on their console, and operated over their API with a certificate of
+/// your own authority: state, services, journals, upgrades, reboot, reset. What they were asked stands in a record that can be verified.
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, max_term_width = 100, after_help = AFTER)]
 pub struct Cli {
@@ -89,6 +92,8 @@ pub enum Command {
     /// Nodes reached over their API: claim, look, operate, upgrade.
     #[command(subcommand)]
     Node(node::Node),
+    /// Same as `node claim`.
+    Enroll(Box<node::Claim>),
     /// The operators' authority: who may call the nodes' API.
     #[command(subcommand)]
     Pki(pki::Pki),

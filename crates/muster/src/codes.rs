@@ -140,7 +140,8 @@ codes! {
     NodeRefused = "node-refused", HostRefused, "a node refused a call", "Read the node's reason in the message.";
     NodeFailed = "node-failed", Failed, "a node could not do what it was asked", "Read the node's reason in the message, then its journal: `muster node logs`.";
     NodeBusy = "node-busy", Busy, "a node cannot take the call now", "Try again after the time that the message names.";
-    NodeDeadline = "node-deadline", Deadline, "a node did not do it in the time that --timeout gave it", "Ask the node what became of it: `muster node status`.";
+    NodeDeadline = "node-deadline", Deadline, "a node did not answer in the time that --timeout gave it", "Give it longer, or look at the link.";
+    NotAsked = "not-asked", Refused, "a node was not asked, since one before it failed", "Mend that one; then run the command again for the rest.";
     ClientMissing = "client-missing", BadInput, "no client certificate was named", "Issue one with `muster pki issue`, and name it with --client, a context, or `defaults: {api: {client: …}}` in the inventory.";
     NotTheMachine = "not-the-machine", Refused, "what answered is not the machine whose code was typed", "Do not try again: check the address, then look at the machine's console.";
     FingerprintDiffers = "fingerprint-differs", Refused, "a node shows another fingerprint than the one that was given", "Check the address and what was read on the console; nothing was claimed or pinned.";

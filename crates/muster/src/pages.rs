@@ -119,6 +119,7 @@ pages! {
     "node-turned-away"
     "node-unknown"
     "node-unreachable"
+    "not-asked"
     "not-root"
     "not-the-machine"
     "not-yet-valid"

@@ -144,6 +144,11 @@ impl Printer {
         }
     }
 
+    /// What somebody is asked about, or would be: shown however little was to be said.
+    pub fn question(&mut self, line: &str) {
+        self.err_line(line);
+    }
+
     /// A warning.
     pub fn warn(&mut self, text: &str) {
         self.say("warning", Tone::Warn, text);

@@ -1,6 +1,6 @@
 //! From the arguments of `muster audit` to its commands.
 
-use super::node::session;
+use super::node::on_nodes;
 use crate::args::audit::{Audit, Verify};
 use crate::codes::Own;
 use crate::commands::audit::{self, tail};
@@ -12,10 +12,10 @@ use muster_core::audit::Head;
 pub(super) fn dispatch(command: Audit, world: &World, printer: &mut Printer) -> Outcome {
     match command {
         Audit::Verify(a) if a.file.is_empty() => {
-            audit::verify(&session(&a.on, world)?, a.since_known, printer)
+            on_nodes(&a.on, world, printer, |s, p| audit::verify(&s, a.since_known, p))
         }
         Audit::Verify(a) => files(&a, printer),
-        Audit::Tail(a) => tail::run(&session(&a.on, world)?, a.lines, a.follow, printer),
+        Audit::Tail(a) => on_nodes(&a.on.on(), world, printer, |s, p| tail::run(&s, a.lines, a.follow, p)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::maybe_inventory;
 use crate::args::InventoryFile;
-use crate::args::node::calls::{Ends, JoinToken, Kubeconfig, Logs, On, SshKey, Upgrade};
+use crate::args::node::calls::{Changes, Ends, JoinToken, Kubeconfig, Logs, On, SshKey, Upgrade};
 use crate::args::node::{Caller as CallerArgs, Claim, List, Node, Pace, Pin, Select};
 use crate::codes::Own;
 use crate::commands::node::action::Action;
@@ -18,7 +18,7 @@ use crate::nodes::choose::{self, Chosen};
 use crate::nodes::contexts::{self, Context, Contexts};
 use crate::nodes::identity::Caller;
 use crate::nodes::pins::{Store, is_name};
-use crate::nodes::session::{self, Session};
+use crate::nodes::session::{self, Session, Unkept};
 use crate::printer::Printer;
 use crate::settings::{World, span};
 use crate::terminal::Passphrases;
@@ -35,30 +35,38 @@ pub(super) fn dispatch(command: Node, world: &World, printer: &mut Printer) -> O
         Node::List(a) => list(*a, world, printer),
         Node::Forget(a) => {
             let around = Around::look(&a.caller, world)?;
-            known::forget(&around.choose(&a.select)?, &around.store, printer)
+            known::forget(&around.choose(&a.select)?, &around.store, a.plan, printer)
         }
-        Node::Status(a) => status::run(&session(&a, world)?, printer),
-        Node::Services(a) => services::run(&session(&a, world)?, printer),
-        Node::Apply(a) => apply::run(&session(&a.on, world)?, &a.file, a.plan, world.now, printer),
+        Node::Status(a) => on_nodes(&a, world, printer, |s, p| status::run(&s, p)),
+        Node::Services(a) => on_nodes(&a, world, printer, |s, p| services::run(&s, p)),
+        Node::Apply(a) => {
+            on_nodes(&a.on, world, printer, |s, p| apply::run(&s, &a.file, a.plan, world.now, p))
+        }
         Node::Logs(a) => follow(&a, world, printer),
-        Node::Restart(a) => action::restart(&session(&a.on, world)?, &a.unit, printer),
-        Node::Cordon(a) => action::run(&session(&a, world)?, Action::Cordon, printer),
-        Node::Uncordon(a) => action::run(&session(&a, world)?, Action::Uncordon, printer),
+        Node::Restart(a) => on_nodes(&a.on, world, printer, |s, p| action::restart(&s, &a.unit, a.plan, p)),
+        Node::Cordon(a) => changes(&a, Action::Cordon, world, printer),
+        Node::Uncordon(a) => changes(&a, Action::Uncordon, world, printer),
         Node::Drain(a) => ends(&a, Action::Drain, world, printer),
         Node::Reboot(a) => ends(&a, Action::Reboot, world, printer),
         Node::Shutdown(a) => ends(&a, Action::Shutdown, world, printer),
         Node::Reset(a) => ends(&a, Action::Reset, world, printer),
-        Node::SshKey(SshKey::Add(a)) => access::add(&session(&a.on, world)?, &a.user, &a.key_file, printer),
-        Node::SshKey(SshKey::List(a)) => access::list(&session(&a, world)?, printer),
-        Node::SshKey(SshKey::Revoke(a)) => access::revoke(&session(&a.on, world)?, &a.key, printer),
+        Node::SshKey(SshKey::Add(a)) => {
+            on_nodes(&a.on, world, printer, |s, p| access::add(&s, &a.user, &a.key_file, a.plan, p))
+        }
+        Node::SshKey(SshKey::List(a)) => on_nodes(&a, world, printer, |s, p| access::list(&s, p)),
+        Node::SshKey(SshKey::Revoke(a)) => {
+            on_nodes(&a.on, world, printer, |s, p| access::revoke(&s, &a.key, a.plan, p))
+        }
         Node::Kubeconfig(Kubeconfig { on, server, to }) => {
-            secrets::run(&session(&on, world)?, &Secret::Kubeconfig { server }, to.as_deref(), printer)
+            let secret = Secret::Kubeconfig { server };
+            on_nodes(&on.on(), world, printer, |s, p| secrets::run(&s, &secret, to.as_deref(), p))
         }
         Node::JoinToken(JoinToken { on, role, expiry, to }) => {
             let expiry = expiry.as_deref().map(|t| span("--expiry", t)).transpose()?.map(|s| format!("{s}s"));
-            secrets::run(&session(&on, world)?, &Secret::JoinToken { role, expiry }, to.as_deref(), printer)
+            let secret = Secret::JoinToken { role, expiry };
+            on_nodes(&on.on(), world, printer, |s, p| secrets::run(&s, &secret, to.as_deref(), p))
         }
-        Node::Etcd(a) => secrets::etcd(&session(&a, world)?, printer),
+        Node::Etcd(a) => on_nodes(&a, world, printer, |s, p| secrets::etcd(&s, p)),
         Node::Upgrade(a) => upgrade(a, world, printer),
     }
 }
@@ -153,7 +161,24 @@ pub(super) fn session(on: &On, world: &World) -> Result<Session, Faults> {
         Faults::check(chosen.iter().filter_map(|c| c.pinned().err()).collect())?;
     }
     let identity = around.identity(&on.caller)?;
-    Ok(Session { chosen, identity, store: around.store, pace })
+    Ok(Session { chosen, identity, store: around.store, pace, unkept: Unkept::default() })
+}
+
+/// Runs a command on nodes. Heads that could not be kept are told behind what the nodes said, and are no part of the exit code: it
+/// says what became of the call.
+pub(super) fn on_nodes(
+    on: &On,
+    world: &World,
+    printer: &mut Printer,
+    run: impl FnOnce(Session, &mut Printer) -> Outcome,
+) -> Outcome {
+    let session = session(on, world)?;
+    let unkept = session.unkept.clone();
+    let outcome = run(session, printer);
+    if let Some(fault) = unkept.take() {
+        printer.warn(&crate::printer::clean(&format!("the newest audit heads were not kept: {fault}")));
+    }
+    outcome
 }
 
 /// Every node that is known, where nothing was said.
@@ -169,20 +194,25 @@ fn list(a: List, world: &World, printer: &mut Printer) -> Outcome {
     }
     let every = span("--every", &a.every).map(Duration::from_secs)?;
     let on = On { select: every_one(a.select), caller: a.caller, pace: a.pace };
-    watch::run(&session(&on, world)?, every, printer)
+    on_nodes(&on, world, printer, |s, p| watch::run(&s, every, p))
 }
 
 fn pace(a: &Pace) -> Result<session::Pace, Fault> {
     let seconds = |option, text: &str| span(option, text).map(Duration::from_secs);
     Ok(session::Pace {
-        parallel: usize::from(a.parallel),
-        timeout: a.timeout.as_deref().map(|t| seconds("--timeout", t)).transpose()?,
-        connect: seconds("--connect-timeout", &a.connect_timeout)?,
+        parallel: a.parallel.map(usize::from),
+        timeout: a.link.timeout.as_deref().map(|t| seconds("--timeout", t)).transpose()?,
+        connect: seconds("--connect-timeout", &a.link.connect_timeout)?,
     })
 }
 
 fn ends(a: &Ends, action: Action, world: &World, printer: &mut Printer) -> Outcome {
-    action::ending(&session(&a.on, world)?, action, Meant { plan: a.plan, yes: a.yes }, printer)
+    let sure = Meant { plan: a.plan, yes: a.yes };
+    on_nodes(&a.on, world, printer, |s, p| action::ending(&s, action, sure, p))
+}
+
+fn changes(a: &Changes, action: Action, world: &World, printer: &mut Printer) -> Outcome {
+    on_nodes(&a.on, world, printer, |s, p| action::run(&s, action, a.plan, p))
 }
 
 fn follow(a: &Logs, world: &World, printer: &mut Printer) -> Outcome {
@@ -192,7 +222,7 @@ fn follow(a: &Logs, world: &World, printer: &mut Printer) -> Outcome {
         since: a.since.as_deref().map(|t| span("--since", t)).transpose()?,
         follow: a.follow,
     };
-    logs::run(&session(&a.on, world)?, &wanted, printer)
+    on_nodes(&a.on.on(), world, printer, |s, p| logs::run(&s, &wanted, p))
 }
 
 fn fingerprint(text: Option<&str>) -> Result<Option<Fingerprint>, Fault> {
@@ -218,6 +248,7 @@ fn claim(a: &Claim, world: &World, printer: &mut Printer) -> Outcome {
         document: a.document.clone(),
         authority: around.authority(a.authority.clone(), &a.caller.pki),
         yes: a.yes,
+        plan: a.plan,
         connect: span("--connect-timeout", &a.connect_timeout).map(Duration::from_secs)?,
         store: around.store,
     };
@@ -245,10 +276,11 @@ const POLL: Duration = Duration::from_secs(10);
 fn upgrade(a: Upgrade, world: &World, printer: &mut Printer) -> Outcome {
     let sure = Meant { plan: a.plan, yes: a.yes };
     let settle = span("--settle", &a.settle).map(Duration::from_secs)?;
-    let session = session(&a.on, world)?;
-    let Some(image) = a.image else { return action::rollback(&session, sure, printer) };
     // A test's node comes back faster than one that boots.
     let poll = POLL.min(settle / 10);
-    let settings = upgrade::Settings { session, image, stage_only: a.stage_only, settle, poll, sure };
-    upgrade::run(&settings, printer)
+    on_nodes(&a.on.on(), world, printer, |session, printer| {
+        let Some(image) = a.image else { return action::rollback(&session, sure, printer) };
+        let settings = upgrade::Settings { session, image, stage_only: a.stage_only, settle, poll, sure };
+        upgrade::run(&settings, printer)
+    })
 }

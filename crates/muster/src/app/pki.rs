@@ -1,6 +1,6 @@
 //! From the arguments of `muster pki` to its commands.
 
-use super::node::session;
+use super::node::on_nodes;
 use crate::args::pki::{KeyArgs, Pki, Publish, Rotate};
 use crate::commands::node::confirm::Meant;
 use crate::commands::pki::nodes::{self, Rotation};
@@ -46,6 +46,7 @@ pub(super) fn dispatch(command: Pki, world: &World, printer: &mut Printer) -> Ou
                 all: a.all,
                 ends,
                 authority: Passphrases { file: a.authority_passphrase_file },
+                plan: a.plan,
             };
             pki::revoke(&settings, world.now, printer)
         }
@@ -63,22 +64,19 @@ fn lifetime(text: Option<&str>, default: Lifetime) -> Result<Lifetime, Fault> {
 
 fn publish(a: &Publish, world: &World, printer: &mut Printer) -> Outcome {
     let list = a.list.clone().unwrap_or_else(|| a.on.caller.pki.join("operator-ca.crl"));
-    nodes::publish(&session(&a.on, world)?, &list, printer)
+    on_nodes(&a.on, world, printer, |s, p| nodes::publish(&s, &list, a.plan, p))
 }
 
 fn rotate(a: Rotate, world: &World, printer: &mut Printer) -> Outcome {
     let client = a.to_client.as_ref().map(|name| a.to.join("clients").join(format!("{name}.pem")));
     let new = Caller { client, key: None };
     let (proof, _) = new.files(&a.to)?;
-    let session = session(&a.on, world)?;
-    let identity = new.open(&a.to, &Passphrases { file: a.to_passphrase_file }, world.agent.as_deref())?;
-    let rotation = Rotation {
-        session,
-        old: a.authority.unwrap_or_else(|| a.on.caller.pki.join("operator-ca.pem")),
-        new: a.to.join("operator-ca.pem"),
-        proof,
-        identity,
-        sure: Meant { plan: a.plan, yes: a.yes },
-    };
-    nodes::rotate(rotation, world.now, printer)
+    let sure = Meant { plan: a.plan, yes: a.yes };
+    on_nodes(&a.on, world, printer, |session, printer| {
+        let identity =
+            new.open(&a.to, &Passphrases { file: a.to_passphrase_file }, world.agent.as_deref())?;
+        let old = a.authority.unwrap_or_else(|| a.on.caller.pki.join("operator-ca.pem"));
+        let rotation = Rotation { session, old, new: a.to.join("operator-ca.pem"), proof, identity, sure };
+        nodes::rotate(rotation, world.now, printer)
+    })
 }

@@ -1,6 +1,6 @@
 //! `muster audit …`
 
-use super::node::calls::On;
+use super::node::calls::{On, Those};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub struct Verify {
 pub struct Tail {
     /// Which node.
     #[command(flatten)]
-    pub on: On,
+    pub on: Those,
     /// The newest records.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub lines: u64,

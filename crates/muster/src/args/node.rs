@@ -31,9 +31,9 @@ pub enum Node {
     /// Stage an image and boot it, one node at a time, with a look at its health before and after.
     Upgrade(calls::Upgrade),
     /// Keep new pods off nodes.
-    Cordon(calls::On),
+    Cordon(calls::Changes),
     /// Let pods on nodes again.
-    Uncordon(calls::On),
+    Uncordon(calls::Changes),
     /// Move the pods of nodes elsewhere.
     Drain(calls::Ends),
     /// Reboot.
@@ -108,9 +108,17 @@ impl Select {
 /// How many nodes at once, and for how long.
 #[derive(Clone, Debug, Args)]
 pub struct Pace {
-    /// Nodes worked on at the same time.
-    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub parallel: u16,
+    /// Nodes worked on at the same time: 16 unless said, and one where something ends (restart, drain, reboot, shutdown, reset, rotate).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub parallel: Option<u16>,
+    /// For how long.
+    #[command(flatten)]
+    pub link: Link,
+}
+
+/// For how long.
+#[derive(Clone, Debug, Args)]
+pub struct Link {
     /// How long one node may take in all, such as 90s or 20m; each operation has a limit of its own.
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<String>,
@@ -145,6 +153,9 @@ pub struct Claim {
     /// The certificate of the authority that it is to obey; operator-ca.pem of the authority's folder when not said.
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
+    /// Check what would be sent, and send nothing.
+    #[arg(long)]
+    pub plan: bool,
     /// Mean what would be asked: that the node builds what its own document says, and with --no-code that whatever answers is it.
     #[arg(long)]
     pub yes: bool,
@@ -201,6 +212,9 @@ pub struct List {
 /// Forget nodes.
 #[derive(Debug, Args)]
 pub struct Forget {
+    /// Show what would be forgotten, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
     /// Which.
     #[command(flatten)]
     pub select: Select,

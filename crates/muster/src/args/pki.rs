@@ -127,6 +127,9 @@ pub struct Revoke {
     /// Read the authority's passphrase from the first line of this file instead of asking.
     #[arg(long, value_name = "FILE")]
     pub authority_passphrase_file: Option<PathBuf>,
+    /// Show which certificates would be revoked, and sign nothing.
+    #[arg(long)]
+    pub plan: bool,
 }
 
 /// Make nodes obey another authority.
@@ -164,4 +167,7 @@ pub struct Publish {
     /// The list; operator-ca.crl of the authority's folder when not said.
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
+    /// Show which nodes would be asked, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
 }

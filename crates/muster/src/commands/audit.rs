@@ -42,7 +42,7 @@ pub struct Holds {
 /// Reads the chain of each node and verifies it.
 pub fn verify(session: &Session, since_known: bool, printer: &mut Printer) -> Outcome {
     let seen = heads::read(session.store.folder())?;
-    let results = session.each(|callee| {
+    let results = session.each(Operation::AuditRead, |callee| {
         let known = callee.chosen.pin.and_then(|p| seen.of(p));
         async move { of_node(&callee, known, since_known).await }
     })?;
@@ -50,8 +50,13 @@ pub fn verify(session: &Session, since_known: bool, printer: &mut Printer) -> Ou
         .iter()
         .filter_map(|(chosen, r)| Some((chosen.pin?, r.as_ref().ok()?.head.parse::<Head>().ok()?)))
         .collect();
-    heads::keep(session.store.folder(), &newest)?;
-    show(results, &SHAPE, printer)
+    let kept = heads::keep(session.store.folder(), &newest);
+    let exit = show(results, &SHAPE, printer)?;
+    let Err(fault) = kept else { return Ok(exit) };
+    // To keep what was seen is half of what this is for.
+    session.unkept.take();
+    printer.fault(&fault);
+    Ok(Exit::of_many([exit, fault.exit()]))
 }
 
 const SHAPE: Shape<Holds> = Shape {
@@ -134,7 +139,12 @@ pub fn verify_files(paths: &[PathBuf], known: &[Head], printer: &mut Printer) ->
     if holds.torn > 0 {
         printer.warn(&format!("the last {} bytes are a record whose writing was interrupted", holds.torn));
     }
-    if !printer.value(&holds) {
+    if printer.value(&holds) {
+        return Ok(Exit::Ok);
+    }
+    if printer.looks().format == crate::printer::Format::Name {
+        printer.data(&holds.head);
+    } else {
         printer.data(&format!(
             "{} records from {} hold together; the newest is {}",
             holds.records, holds.first, holds.head

@@ -50,7 +50,13 @@ pub fn list(all: &Contexts, current: Option<&str>, printer: &mut Printer) -> Out
 pub fn choose(all: &Contexts, name: &str, state: Option<&Path>, printer: &mut Printer) -> Outcome {
     let context = all.get(name)?;
     contexts::choose(state, &context.name)?;
-    printer.talk(&format!("using {name}"));
+    let row = row(context, Some(name));
+    if !printer.value(&row) {
+        match printer.looks().format {
+            Format::Name => printer.data(&row.name),
+            _ => printer.talk(&format!("using {name}")),
+        }
+    }
     Ok(Exit::Ok)
 }
 

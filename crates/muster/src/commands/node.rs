@@ -8,6 +8,7 @@ pub mod confirm;
 pub mod known;
 pub mod logs;
 pub mod pin;
+pub mod plan;
 pub mod secrets;
 pub mod services;
 pub mod status;

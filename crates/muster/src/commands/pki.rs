@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::fault::{Fault, Faults, Outcome};
 use crate::files;
 use crate::pki::{Folder, Revocations, bad, keyfile};
-use crate::printer::{Listing, Printer};
+use crate::printer::{Format, Listing, Printer, clean};
 use crate::signer::file::random;
 use crate::terminal::Passphrases;
 use muster_core::{Role, UtcTime};
@@ -60,6 +60,8 @@ pub struct RevokeSettings {
     pub ends: Option<u64>,
     /// Where the authority's passphrase comes from.
     pub authority: Passphrases,
+    /// Only look.
+    pub plan: bool,
 }
 
 #[derive(Serialize)]
@@ -91,6 +93,18 @@ struct Signed {
     revoked: usize,
     ends: Option<String>,
     added: Vec<String>,
+}
+
+/// A result for programs, or its file's name; `false` when people want to read it.
+fn told(made: &impl Serialize, file: &str, printer: &mut Printer) -> bool {
+    if printer.value(made) {
+        return true;
+    }
+    let name = printer.looks().format == Format::Name;
+    if name {
+        printer.data(&clean(file));
+    }
+    name
 }
 
 fn serial() -> Result<[u8; 16], Fault> {
@@ -151,7 +165,7 @@ pub fn init(settings: &InitSettings, now: UtcTime, printer: &mut Printer) -> Out
         serial: made.serial,
         not_after: made.not_after.to_string(),
     };
-    if printer.value(&made) {
+    if told(&made, &made.certificate, printer) {
         return Ok(Exit::Ok);
     }
     printer.data(&format!("authority   {}  {}", made.name, made.fingerprint));
@@ -231,7 +245,7 @@ pub fn issue(settings: &IssueSettings, now: UtcTime, printer: &mut Printer) -> O
         serial: issued.serial,
         not_after: issued.not_after.to_string(),
     };
-    if printer.value(&made) {
+    if told(&made, &made.certificate, printer) {
         return Ok(Exit::Ok);
     }
     printer.data(&format!("client      {}  {}", made.name, settings.role));
@@ -316,6 +330,31 @@ fn find(
     }
 }
 
+/// A plan: whose certificates they are.
+fn would_revoke(serials: &[String], issued: &[Client], printer: &mut Printer) -> Outcome {
+    #[derive(Serialize)]
+    struct Row {
+        serial: String,
+        name: String,
+        does: &'static str,
+    }
+    let name = |serial: &String| issued.iter().find(|c| c.serial == *serial).map(|c| c.name.clone());
+    let row = |serial: &String| Row {
+        serial: serial.clone(),
+        name: name(serial).unwrap_or_default(),
+        does: "be revoked",
+    };
+    printer.listing(&Listing {
+        columns: &["serial", "name", "would"],
+        rows: serials.iter().map(row).collect(),
+        cells: |r| vec![r.serial.clone(), r.name.clone(), r.does.to_owned()],
+        name: |r| r.serial.clone(),
+        empty: "nobody would be revoked; the list would be signed again",
+    });
+    printer.talk("this is a plan: nothing was signed");
+    Ok(Exit::Ok)
+}
+
 /// Revokes, and signs the list.
 pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) -> Outcome {
     let folder = Folder(&settings.folder);
@@ -334,6 +373,9 @@ pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) ->
     added.retain(|serial| !revocations.revoked.contains_key(serial));
     added.sort();
     added.dedup();
+    if settings.plan {
+        return would_revoke(&added, &issued, printer);
+    }
     revocations.revoked.extend(added.iter().map(|serial| (serial.clone(), now.unix())));
     revocations.number += 1;
     let authority = folder.authority(&settings.authority)?;
@@ -352,7 +394,7 @@ pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) ->
         ends: ends.map(|t| t.to_string()),
         added,
     };
-    if printer.value(&signed) {
+    if told(&signed, &signed.list, printer) {
         return Ok(Exit::Ok);
     }
     for serial in &signed.added {

@@ -122,6 +122,12 @@ impl Store {
         Ok(Held(file))
     }
 
+    /// Whether a pin could be written now: asked before something is done that cannot be done again.
+    pub fn ready(&self) -> Result<(), Fault> {
+        let _held = self.lock()?;
+        self.read().map(drop)
+    }
+
     /// Pins a node's certificate; another one that is there already is replaced only where that was said.
     pub fn set(&self, pin: Pin, replace: bool) -> Result<(), Fault> {
         let _held = self.lock()?;

@@ -1,4 +1,7 @@
-//! Calling nodes: several at a time, each over its own pinned connection, and what their chains handed out kept after.
+//! Calling nodes, each over its own pinned connection, and what their chains handed out kept after.
+//!
+//! Invariants: what ends something is asked of one node after the other, and of none after one that failed, so that what is wrong
+//! with the first is not done to all; what an operation came to is told whatever becomes of the files here.
 
 use super::choose::Chosen;
 use super::pins::Store;
@@ -8,23 +11,54 @@ use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::printer::Printer;
 use muster_client::{Error, Identity, Node, Target, Trust};
-use muster_core::Operation;
+use muster_core::{Danger, Operation};
 use serde::Serialize;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// How many at once, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Nodes worked on at the same time.
-    pub parallel: usize,
+    /// Nodes worked on at the same time, where that was said.
+    pub parallel: Option<usize>,
     /// How long one may take in all.
     pub timeout: Option<Duration>,
     /// How long connecting may take.
     pub connect: Duration,
+}
+
+/// Nodes worked on at the same time where nothing was said.
+const AT_ONCE: usize = 16;
+
+/// Whether an operation is asked of one node after the other, and of none after one that failed: what ends something, and what
+/// takes away from those who use the node.
+pub(crate) const fn in_turn(operation: Operation) -> bool {
+    matches!(operation.row().danger, Danger::Destroys)
+        || matches!(operation, Operation::Drain | Operation::ServiceRestart | Operation::UpgradeRollback)
+}
+
+impl Pace {
+    /// How many nodes are worked on at the same time.
+    pub fn places(self, operation: Operation) -> usize {
+        self.parallel.unwrap_or(if in_turn(operation) { 1 } else { AT_ONCE }).max(1)
+    }
+}
+
+/// Why heads that nodes handed out were not kept, where they were not.
+#[derive(Clone, Debug, Default)]
+pub struct Unkept(Arc<Mutex<Option<Fault>>>);
+
+impl Unkept {
+    fn set(&self, fault: Fault) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+    }
+
+    /// Takes it out.
+    pub fn take(&self) -> Option<Fault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// What calls need.
@@ -38,6 +72,8 @@ pub struct Session {
     pub store: Store,
     /// How.
     pub pace: Pace,
+    /// What could not be kept.
+    pub unkept: Unkept,
 }
 
 /// A runtime for the calls of one command.
@@ -79,46 +115,84 @@ impl Session {
     }
 
     /// Does one job on each node, and gives the results in the order of the nodes.
-    pub fn each<T, W>(&self, job: impl Fn(Callee) -> W) -> Result<Results<T>, Fault>
+    ///
+    /// Where the operation goes [`in_turn`], no node is begun once one has failed; those are told as not asked.
+    pub fn each<T, W>(&self, operation: Operation, job: impl Fn(Callee) -> W) -> Result<Results<T>, Fault>
     where
         T: Send + 'static,
         W: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        runtime()?.block_on(async {
-            let places = Arc::new(Semaphore::new(self.pace.parallel.max(1)));
-            let mut tasks = JoinSet::new();
-            let mut results: Vec<Option<Result<T, Fault>>> = Vec::new();
-            let mut callees = Vec::new();
-            for (n, chosen) in self.chosen.iter().enumerate() {
-                let callee = match self.callee(chosen) {
-                    Ok(callee) => callee,
-                    Err(fault) => {
-                        results.push(Some(Err(fault)));
-                        continue;
-                    }
-                };
-                results.push(None);
-                callees.push(callee.clone());
-                let (work, places, timeout) = (job(callee), Arc::clone(&places), self.pace.timeout);
-                let name = chosen.name.clone();
-                tasks.spawn(async move {
-                    // It is never closed.
-                    let _place = places.acquire_owned().await;
-                    (n, within(&name, timeout, work).await)
-                });
+        let (results, callees, begun) = runtime()?.block_on(self.work(operation, job));
+        self.keep(&callees);
+        let stopped = results.iter().enumerate().find_map(|(n, r)| {
+            let fault = r.as_ref()?.as_ref().err()?;
+            Some((self.chosen.get(n)?.name.clone(), fault.exit()))
+        });
+        let missing = |n: usize, name: &str| match &stopped {
+            // The exit code is that of what failed: nothing is wrong with these.
+            Some((first, exit)) if n >= begun => {
+                Fault::new(Own::NotAsked, format!("{name}: not asked, since {first} failed")).exit_with(*exit)
             }
-            while let Some(done) = tasks.join_next().await {
-                if let Ok((n, result)) = done
-                    && let Some(slot) = results.get_mut(n)
-                {
-                    *slot = Some(result);
+            _ => Fault::new(Own::Fault, format!("{name}: the work on it broke off")),
+        };
+        let told = |(n, (chosen, result)): (usize, (&Chosen, Option<Result<T, Fault>>))| {
+            let result = result.unwrap_or_else(|| Err(missing(n, &chosen.name)));
+            (chosen.clone(), result)
+        };
+        Ok(self.chosen.iter().zip(results).enumerate().map(told).collect())
+    }
+
+    /// What came of each node that was begun, who was called, and how many were begun.
+    async fn work<T, W>(
+        &self,
+        operation: Operation,
+        job: impl Fn(Callee) -> W,
+    ) -> (Vec<Option<Result<T, Fault>>>, Vec<Callee>, usize)
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let places = self.pace.places(operation);
+        let mut tasks = JoinSet::new();
+        let mut results: Vec<Option<Result<T, Fault>>> = self.chosen.iter().map(|_| None).collect();
+        let mut callees = Vec::new();
+        let mut waiting = self.chosen.iter().enumerate();
+        let (mut stop, mut begun) = (false, 0);
+        loop {
+            while !stop && tasks.len() < places {
+                let Some((n, chosen)) = waiting.next() else { break };
+                begun = n + 1;
+                match self.callee(chosen) {
+                    Ok(callee) => {
+                        callees.push(callee.clone());
+                        let (name, timeout, work) = (chosen.name.clone(), self.pace.timeout, job(callee));
+                        tasks.spawn(async move { (n, within(&name, operation, timeout, work).await) });
+                    }
+                    Err(fault) => {
+                        stop = in_turn(operation);
+                        results.iter_mut().skip(n).take(1).for_each(|slot| *slot = Some(Err(fault.clone())));
+                    }
                 }
             }
-            self.keep_heads(&callees)?;
-            let broken = || Err(Fault::new(Own::Fault, "the work on a node broke off"));
-            let results = results.into_iter().map(|r| r.unwrap_or_else(broken));
-            Ok(self.chosen.iter().cloned().zip(results).collect())
-        })
+            match tasks.join_next().await {
+                None => return (results, callees, begun),
+                Some(Ok((n, result))) => {
+                    stop |= result.is_err() && in_turn(operation);
+                    if let Some(slot) = results.get_mut(n) {
+                        *slot = Some(result);
+                    }
+                }
+                // What became of that one nobody knows.
+                Some(Err(_)) => stop |= in_turn(operation),
+            }
+        }
+    }
+
+    /// Keeps the newest heads that these nodes handed out. Where that fails it is told behind the results: what nodes did, they did.
+    pub fn keep(&self, callees: &[Callee]) {
+        if let Err(fault) = self.keep_heads(callees) {
+            self.unkept.set(fault);
+        }
     }
 
     /// Keeps the newest heads that these nodes handed out.
@@ -128,19 +202,24 @@ impl Session {
     }
 }
 
-/// The work, in the time that the operator gave it.
+/// The work, in the time that the operator gave it. What changes something may have been done when that is over.
 pub(crate) async fn within<T>(
     name: &str,
+    operation: Operation,
     timeout: Option<Duration>,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     let Some(timeout) = timeout else { return work.await };
-    match tokio::time::timeout(timeout, work).await {
-        Ok(done) => done,
-        Err(_) => {
-            Err(Fault::new(Own::NodeDeadline, format!("{name}: not done within {} s", timeout.as_secs())))
-        }
+    if let Ok(done) = tokio::time::timeout(timeout, work).await {
+        return done;
     }
+    let what = format!("{name}: not done within {} s", timeout.as_secs());
+    Err(match operation.row().danger {
+        Danger::Reads => Fault::new(Own::NodeDeadline, what),
+        _ => Fault::new(Own::OutcomeUnknown, what)
+            .why("it was asked for, and may be done yet")
+            .fix(format!("Ask the node what became of it: `muster node status {name}`.")),
+    })
 }
 
 /// A node's row of a result: what it came to, or why to nothing.
@@ -206,4 +285,36 @@ pub fn show<T: Serialize>(results: Results<T>, shape: &Shape<T>, printer: &mut P
         printer.hint(&format!("`muster explain {code}` says more"));
     }
     Ok(Exit::of_many(exits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_or_takes_away_goes_one_node_at_a_time_unless_it_was_said() {
+        let pace = |parallel| Pace { parallel, timeout: None, connect: Duration::from_secs(1) };
+        for operation in Operation::ALL {
+            let name = operation.row().name;
+            let one =
+                ["service-restart", "drain", "upgrade-apply", "reboot", "shutdown", "reset", "ca-rotate"];
+            assert_eq!(pace(None).places(*operation), if one.contains(&name) { 1 } else { 16 }, "{name}");
+            assert_eq!(pace(Some(3)).places(*operation), 3, "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_that_is_over_is_an_unknown_outcome_for_all_but_what_reads() {
+        for operation in Operation::ALL {
+            let never = std::future::pending::<Result<(), Fault>>();
+            let fault = within("a", *operation, Some(Duration::from_secs(60)), never).await.unwrap_err();
+            let reads = operation.row().danger == Danger::Reads;
+            assert_eq!(
+                fault.exit(),
+                if reads { Exit::Deadline } else { Exit::OutcomeUnknown },
+                "{operation:?}"
+            );
+            assert!(fault.what.starts_with("a: not done within 60 s"), "{fault}");
+        }
+    }
 }

@@ -113,7 +113,12 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
     let now = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let Settings { session, every, colour, about } = settings;
     let session = Arc::new(session);
-    let mut model = Model::new(session.chosen.clone(), every, session.pace.parallel, screen.size());
+    let mut model = Model::new(
+        session.chosen.clone(),
+        every,
+        session.pace.places(muster_core::Operation::NodeState),
+        screen.size(),
+    );
     (model.colour, model.about) = (colour, about);
     let mut signals = Signals::listen();
     let mut typed = inputs();

@@ -57,7 +57,7 @@ impl Work {
                 let call = |c: Callee| async move {
                     c.told(Operation::Services, c.node.services().await).map(|s| s.services)
                 };
-                self.call(callee, call, move |result| Event::Services(view, result));
+                self.call(callee, Operation::Services, call, move |result| Event::Services(view, result));
             }
             Effect::Audit(node, view) => {
                 let callee = callee(&self.session, &mut self.looked_at, node);
@@ -73,11 +73,15 @@ impl Work {
                     .await?;
                     Ok(lines)
                 };
-                self.call(callee, call, move |result| Event::Audit(view, result));
+                self.call(callee, Operation::AuditRead, call, move |result| Event::Audit(view, result));
             }
             Effect::Do(node, deed) => {
                 let callee = callee(&self.session, &mut self.looked_at, node);
-                self.call(callee, |c| act(c, deed), move |result| Event::Done(node, result));
+                let operation = match &deed {
+                    Deed::Restart(_) => Operation::ServiceRestart,
+                    Deed::Act(action) => action.operation(),
+                };
+                self.call(callee, operation, |c| act(c, deed), move |result| Event::Done(node, result));
             }
             Effect::Follow { node, unit, view } => {
                 self.unfollow();
@@ -101,13 +105,15 @@ impl Work {
         callee: Result<Callee, Fault>,
         event: impl FnOnce(Result<muster_api::node::Node, Fault>) -> Event + Send + 'static,
     ) {
-        self.call(callee, |c| async move { c.told(Operation::NodeState, c.node.state().await) }, event);
+        let call = |c: Callee| async move { c.told(Operation::NodeState, c.node.state().await) };
+        self.call(callee, Operation::NodeState, call, event);
     }
 
     /// One call, within the time that the operator gave it.
     fn call<T, W>(
         &mut self,
         callee: Result<Callee, Fault>,
+        operation: Operation,
         call: impl FnOnce(Callee) -> W + Send + 'static,
         event: impl FnOnce(Result<T, Fault>) -> Event + Send + 'static,
     ) where
@@ -119,7 +125,7 @@ impl Work {
             let result = match callee {
                 Ok(callee) => {
                     let name = callee.chosen.name.clone();
-                    within(&name, timeout, call(callee)).await
+                    within(&name, operation, timeout, call(callee)).await
                 }
                 Err(fault) => Err(fault),
             };

@@ -52,6 +52,7 @@ const COMMANDS: &[&str] = &[
     "node kubeconfig",
     "node join-token",
     "node etcd",
+    "enroll",
     "pki",
     "pki init",
     "pki issue",

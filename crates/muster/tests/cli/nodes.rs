@@ -4,6 +4,7 @@ mod audits;
 mod calls;
 mod claims;
 mod rollouts;
+mod turns;
 
 use crate::run::{Place, Ran};
 use muster_client::testing::{Answers, Reply, Seen, Server, reply};

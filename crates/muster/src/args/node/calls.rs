@@ -1,6 +1,6 @@
 //! What nodes are asked for.
 
-use super::{Caller, Pace, Select};
+use super::{Caller, Link, Pace, Select};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -16,6 +16,39 @@ pub struct On {
     /// How.
     #[command(flatten)]
     pub pace: Pace,
+}
+
+/// A call of nodes that are not worked on side by side: one after the other, or all of them for as long as it takes.
+#[derive(Debug, Args)]
+pub struct Those {
+    /// Which.
+    #[command(flatten)]
+    pub select: Select,
+    /// Who calls.
+    #[command(flatten)]
+    pub caller: Caller,
+    /// For how long.
+    #[command(flatten)]
+    pub link: Link,
+}
+
+impl Those {
+    /// As a call of nodes that says nothing of how many at once.
+    pub fn on(&self) -> On {
+        let pace = Pace { parallel: None, link: self.link.clone() };
+        On { select: self.select.clone(), caller: self.caller.clone(), pace }
+    }
+}
+
+/// A call that changes something, and is not asked about.
+#[derive(Debug, Args)]
+pub struct Changes {
+    /// Which nodes.
+    #[command(flatten)]
+    pub on: On,
+    /// Show which nodes would be asked, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
 }
 
 /// A call that ends something.
@@ -51,7 +84,7 @@ pub struct Apply {
 pub struct Logs {
     /// Which nodes.
     #[command(flatten)]
-    pub on: On,
+    pub on: Those,
     /// A unit that nodes show, or `kernel`; all of them when not said.
     #[arg(short, long, value_name = "UNIT")]
     pub unit: Option<String>,
@@ -75,6 +108,9 @@ pub struct Restart {
     /// The unit, one that `muster node services` shows as restartable.
     #[arg(short, long, value_name = "UNIT")]
     pub unit: String,
+    /// Show which nodes would be asked, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
 }
 
 /// A roll-out.
@@ -82,7 +118,7 @@ pub struct Restart {
 pub struct Upgrade {
     /// Which nodes, in this order.
     #[command(flatten)]
-    pub on: On,
+    pub on: Those,
     /// The image: HOST/PATH:TAG or HOST/PATH@sha256:…
     #[arg(long, value_name = "IMAGE", required_unless_present = "rollback")]
     pub image: Option<String>,
@@ -126,6 +162,9 @@ pub struct SshKeyAdd {
     /// The public key's file (`-` is standard input).
     #[arg(long, value_name = "FILE")]
     pub key_file: PathBuf,
+    /// Show which nodes would be asked, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
 }
 
 /// A key to let in no longer.
@@ -137,6 +176,9 @@ pub struct SshKeyRevoke {
     /// Its fingerprint, as the list shows it.
     #[arg(long, value_name = "SHA256:…")]
     pub key: String,
+    /// Show which nodes would be asked, and do nothing.
+    #[arg(long)]
+    pub plan: bool,
 }
 
 /// A kubeconfig.
@@ -144,7 +186,7 @@ pub struct SshKeyRevoke {
 pub struct Kubeconfig {
     /// Which node.
     #[command(flatten)]
-    pub on: On,
+    pub on: Those,
     /// The server to write into it.
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
@@ -158,7 +200,7 @@ pub struct Kubeconfig {
 pub struct JoinToken {
     /// Which node.
     #[command(flatten)]
-    pub on: On,
+    pub on: Those,
     /// What the node that joins shall be: worker or controlplane.
     #[arg(long, value_name = "ROLE")]
     pub role: Option<String>,

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::nodes::fault::told;
 use crate::nodes::heads;
-use crate::nodes::session::{Callee, Session, runtime};
+use crate::nodes::session::{Callee, Session, runtime, within};
 use crate::printer::{Format, Printer, Tone, clean};
 use muster_core::Operation;
 use serde_json::Value;
@@ -19,12 +19,16 @@ pub fn run(session: &Session, lines: u64, follow: bool, printer: &mut Printer) -
     let callee = session.callee(chosen)?;
     let seen = heads::read(session.store.folder())?;
     let known = chosen.pin.and_then(|p| seen.of(p));
-    let newest = runtime()?.block_on(read(&callee, lines, follow, known, &mut |line| {
+    let mut each = |line: &[u8]| {
         show(line, printer);
         !printer.out_gone()
-    }));
-    session.keep_heads(core::slice::from_ref(&callee))?;
+    };
+    let reading = read(&callee, lines, follow, known, &mut each);
+    let newest =
+        runtime()?.block_on(within(&chosen.name, Operation::AuditRead, session.pace.timeout, reading));
+    let kept = session.keep_heads(core::slice::from_ref(&callee));
     newest?;
+    kept?;
     Ok(Exit::Ok)
 }
 

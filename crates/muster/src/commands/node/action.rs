@@ -1,6 +1,7 @@
 //! Calls that begin or change one thing on each node: restart, cordon, drain, reboot, shutdown, reset.
 
-use super::confirm::{Meant, look, meant};
+use super::confirm::{Meant, Typed, look, meant};
+use super::plan;
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
@@ -53,6 +54,14 @@ impl Action {
         }
     }
 
+    /// How it is confirmed: a node that is off or nobody's does not come back by itself.
+    const fn typed(self) -> Typed {
+        match self {
+            Self::Shutdown | Self::Reset => Typed::Each,
+            Self::Cordon | Self::Uncordon | Self::Drain | Self::Reboot => Typed::Together,
+        }
+    }
+
     /// What it means for whoever is asked whether it is meant.
     pub(crate) const fn means(self) -> &'static str {
         match self {
@@ -93,21 +102,25 @@ const SHAPE: Shape<Status> = Shape {
 };
 
 /// Does it where nothing has to be asked.
-pub fn run(session: &Session, action: Action, printer: &mut Printer) -> Outcome {
-    let results = session.each(move |callee| async move { act(&callee, action, None).await })?;
+pub fn run(session: &Session, action: Action, plan: bool, printer: &mut Printer) -> Outcome {
+    if plan {
+        return plan::same(&session.chosen, action.word(), printer);
+    }
+    let results =
+        session.each(action.operation(), move |callee| async move { act(&callee, action, None).await })?;
     show(results, &SHAPE, printer)
 }
 
 /// Does it when it is meant.
 pub fn ending(session: &Session, action: Action, sure: Meant, printer: &mut Printer) -> Outcome {
-    let nodes = look(session, action.means(), printer)?;
-    if !meant(&nodes, sure, action.word(), printer)? {
+    let nodes = look(session, action.means(), sure, printer)?;
+    if !meant(&nodes, sure, action.typed(), action.word(), printer)? {
         return Ok(Exit::Ok);
     }
     let names: HashMap<String, String> =
         nodes.into_iter().filter_map(|(chosen, node)| Some((chosen.name, node.hostname?))).collect();
     let names = Arc::new(names);
-    let results = session.each(move |callee| {
+    let results = session.each(action.operation(), move |callee| {
         let names = Arc::clone(&names);
         async move { act(&callee, action, names.get(&callee.chosen.name).map(String::as_str)).await }
     })?;
@@ -123,9 +136,12 @@ pub(crate) async fn restart_one(callee: &Callee, unit: &str) -> Result<Service, 
 }
 
 /// Restarts a service.
-pub fn restart(session: &Session, unit: &str, printer: &mut Printer) -> Outcome {
+pub fn restart(session: &Session, unit: &str, plan: bool, printer: &mut Printer) -> Outcome {
+    if plan {
+        return plan::same(&session.chosen, &format!("restart {unit}"), printer);
+    }
     let unit = unit.to_owned();
-    let results = session.each(move |callee| {
+    let results = session.each(Operation::ServiceRestart, move |callee| {
         let unit = unit.clone();
         async move { restart_one(&callee, &unit).await }
     })?;
@@ -138,11 +154,11 @@ pub fn restart(session: &Session, unit: &str, printer: &mut Printer) -> Outcome 
 
 /// Makes the image before this one the next to boot.
 pub fn rollback(session: &Session, sure: Meant, printer: &mut Printer) -> Outcome {
-    let nodes = look(session, "the next boot of these takes the image before this one", printer)?;
-    if !meant(&nodes, sure, "roll back", printer)? {
+    let nodes = look(session, "the next boot of these takes the image before this one", sure, printer)?;
+    if !meant(&nodes, sure, Typed::Together, "roll back", printer)? {
         return Ok(Exit::Ok);
     }
-    let results = session.each(|callee| async move {
+    let results = session.each(Operation::UpgradeRollback, |callee| async move {
         callee.told(Operation::UpgradeRollback, callee.node.rollback().await)
     })?;
     show(results, &SHAPE, printer)

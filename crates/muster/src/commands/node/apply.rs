@@ -1,7 +1,7 @@
 //! `muster node apply`: what a node that is not built yet shall be.
 
 use super::claim::document;
-use crate::exit::Exit;
+use super::plan;
 use crate::fault::Outcome;
 use crate::nodes::session::{Session, Shape, show};
 use crate::printer::Printer;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 pub fn run(session: &Session, file: &Path, plan: bool, now: UtcTime, printer: &mut Printer) -> Outcome {
     let text = Arc::new(document(file, now)?);
     if plan {
-        for chosen in &session.chosen {
-            printer.talk(&format!("{} at {} would get {}", chosen.name, chosen.endpoint, file.display()));
-        }
-        printer.talk("the document is well formed; nothing was sent");
-        return Ok(Exit::Ok);
+        return plan::same(
+            &session.chosen,
+            &format!("get {}, which is well formed", file.display()),
+            printer,
+        );
     }
-    let results = session.each(move |callee| {
+    let results = session.each(Operation::ConfigApply, move |callee| {
         let text = Arc::clone(&text);
         async move { callee.told(Operation::ConfigApply, callee.node.config(&text).await) }
     })?;

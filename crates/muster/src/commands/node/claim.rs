@@ -4,6 +4,7 @@
 //! compared all the same, before anything is sent (N9). A node without a code proves nothing, so there the fingerprint, or the
 //! operator's word, is demanded (N10). A confirmation that failed is never sent again by itself (N12).
 
+use super::plan::{self, Planned};
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Faults, Outcome};
@@ -53,6 +54,8 @@ pub struct Settings {
     pub authority: PathBuf,
     /// What would be asked is meant.
     pub yes: bool,
+    /// Only look.
+    pub plan: bool,
     /// How long connecting may take.
     pub connect: Duration,
     /// Where pins are.
@@ -66,6 +69,8 @@ struct Done {
     address: String,
     fingerprint: String,
     authority: String,
+    /// Whether its certificate is pinned here.
+    pinned: bool,
     warnings: Vec<String>,
 }
 
@@ -80,11 +85,23 @@ pub fn run(settings: &Settings, now: UtcTime, printer: &mut Printer) -> Outcome 
     let authority =
         OperatorCa::from_pem(&authority_pem, now).map_err(|f| crate::pki::bad(&settings.authority, &f))?;
     let document = settings.document.as_deref().map(|d| document(d, now)).transpose()?;
+    if settings.plan {
+        let document = settings.document.as_ref().map(|d| format!(", as {} says", d.display()));
+        let does = format!(
+            "be claimed for {} ({}){}",
+            authority.name(),
+            authority.fingerprint(),
+            document.unwrap_or_default()
+        );
+        return plan::show(vec![Planned::at(&settings.name, settings.endpoint.to_string(), does)], printer);
+    }
     // Typed before the node is asked: a first step is forgotten after ten seconds.
     let code = match &settings.proof {
         Proof::Code(file) => Some(code(file.as_deref())?),
         Proof::NoCode => None,
     };
+    // A code is good once; what could not be remembered of it must show before it is used.
+    settings.store.ready()?;
     let claimed = runtime()?.block_on(async {
         let mut node = Unclaimed::connect(settings.endpoint.clone(), settings.connect)
             .await
@@ -109,9 +126,21 @@ pub fn run(settings: &Settings, now: UtcTime, printer: &mut Printer) -> Outcome 
     let pin =
         Pin { name: settings.name.clone(), endpoint: settings.endpoint.clone(), certificate: claimed.node };
     // What the code has proven is worth more than what was pinned before, which a reset has made void.
-    settings.store.set(pin, true)?;
-    tell(settings, &authority, claimed, printer);
+    let (print, kept) = (claimed.node, settings.store.set(pin, true));
+    tell(settings, &authority, claimed, kept.is_ok(), printer);
+    kept.map_err(|fault| unpinned(settings, print, &fault))?;
     Ok(Exit::Ok)
+}
+
+/// Claimed it is, whatever became of the pin here.
+fn unpinned(settings: &Settings, print: Fingerprint, fault: &Fault) -> Fault {
+    let (name, place) = (&settings.name, &settings.endpoint);
+    let why = fault.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    Fault::new(fault.code, format!("{name} is claimed, but its certificate was not pinned"))
+        .why(format!("{}{why}", fault.what))
+        .fix(format!(
+            "Mend that; then: muster node pin {place} --name {name} --fingerprint {print} --replace"
+        ))
 }
 
 /// One claim, sent once.
@@ -227,12 +256,13 @@ pub fn document(file: &Path, now: UtcTime) -> Result<String, Faults> {
     }
 }
 
-fn tell(settings: &Settings, authority: &OperatorCa, claimed: Claimed, printer: &mut Printer) {
+fn tell(settings: &Settings, authority: &OperatorCa, claimed: Claimed, pinned: bool, printer: &mut Printer) {
     let done = Done {
         node: settings.name.clone(),
         address: settings.endpoint.to_string(),
         fingerprint: claimed.node.to_string(),
         authority: authority.fingerprint().to_string(),
+        pinned,
         warnings: claimed.warnings,
     };
     for warning in &done.warnings {
@@ -246,7 +276,10 @@ fn tell(settings: &Settings, authority: &OperatorCa, claimed: Claimed, printer: 
         return;
     }
     printer.data(&format!("claimed     {} at {}", done.node, done.address));
-    printer.data(&format!("node        {}  (pinned)", done.fingerprint));
+    let pin = if pinned { "pinned" } else { "not pinned" };
+    printer.data(&format!("node        {}  ({pin})", done.fingerprint));
     printer.data(&format!("obeys       {}  {}", authority.name(), done.authority));
-    printer.hint(&format!("next: muster node status {}", done.node));
+    if pinned {
+        printer.hint(&format!("next: muster node status {}", done.node));
+    }
 }

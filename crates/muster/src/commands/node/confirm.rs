@@ -1,5 +1,6 @@
 //! What a command would end, shown before it does: the blast radius, and the name typed.
 
+use super::plan::{self, Planned};
 use super::status::uptime;
 use crate::codes::Own;
 use crate::fault::{Fault, Faults};
@@ -19,10 +20,20 @@ pub struct Meant {
     pub yes: bool,
 }
 
-/// Asks each node what it is, and shows it. A node that does not answer ends the command: nothing is ended half blind.
-pub fn look(session: &Session, doing: &str, printer: &mut Printer) -> Result<Vec<(Chosen, Node)>, Faults> {
-    let results =
-        session.each(|callee| async move { callee.told(Operation::NodeState, callee.node.state().await) })?;
+/// How it is confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// The name of one; of many, how many they are.
+    Together,
+    /// The name of each, one after the other: what does not come back by itself.
+    Each,
+}
+
+/// Asks each node what it is. A node that does not answer ends the command: nothing is ended half blind.
+pub fn ask(session: &Session) -> Result<Vec<(Chosen, Node)>, Faults> {
+    let results = session.each(Operation::NodeState, |callee| async move {
+        callee.told(Operation::NodeState, callee.node.state().await)
+    })?;
     let mut nodes = Vec::new();
     let mut faults = Vec::new();
     for (chosen, result) in results {
@@ -32,9 +43,30 @@ pub fn look(session: &Session, doing: &str, printer: &mut Printer) -> Result<Vec
         }
     }
     Faults::check(faults)?;
-    printer.talk(&format!("{doing}:"));
-    for (chosen, node) in &nodes {
-        printer.talk(&format!("  {}", clean(&radius(chosen, node))));
+    Ok(nodes)
+}
+
+/// Lines about what would be ended: talk where it was said to be meant, and part of the question where it was not.
+pub fn tell(sure: Meant, line: &str, printer: &mut Printer) {
+    match sure.yes {
+        true => printer.talk(line),
+        false => printer.question(line),
+    }
+}
+
+/// Asks each node what it is, and shows it; as a plan it is shown by [`meant`].
+pub fn look(
+    session: &Session,
+    doing: &str,
+    sure: Meant,
+    printer: &mut Printer,
+) -> Result<Vec<(Chosen, Node)>, Faults> {
+    let nodes = ask(session)?;
+    if !sure.plan {
+        tell(sure, &clean(&format!("{doing}:")), printer);
+        for (chosen, node) in &nodes {
+            tell(sure, &format!("  {}", clean(&radius(chosen, node))), printer);
+        }
     }
     Ok(nodes)
 }
@@ -63,19 +95,28 @@ pub(crate) fn radius(chosen: &Chosen, node: &Node) -> String {
 pub fn meant(
     nodes: &[(Chosen, Node)],
     meant: Meant,
+    typed: Typed,
     doing: &str,
     printer: &mut Printer,
-) -> Result<bool, Fault> {
+) -> Result<bool, Faults> {
     if meant.plan {
-        printer.talk("nothing was done");
+        plan::show(nodes.iter().map(|(c, n)| Planned::seen(c, n, doing)).collect(), printer)?;
         return Ok(false);
     }
     if meant.yes {
         return Ok(true);
     }
-    let word = word(nodes);
-    let typed = terminal::ask(&question(&word, doing));
-    judge(typed.as_deref(), &word, doing).map(|()| true)
+    let words: Vec<String> = match typed {
+        Typed::Together => vec![word(nodes)],
+        Typed::Each => nodes.iter().map(|one| word(core::slice::from_ref(one))).collect(),
+    };
+    for word in &words {
+        let typed = terminal::ask(&question(word, doing));
+        // Without a terminal none of them is confirmed, so all are named.
+        let word = if typed.is_none() { &words.join(", ") } else { word };
+        judge(typed.as_deref(), word, doing)?;
+    }
+    Ok(true)
 }
 
 /// What is to be typed: the node's own name, which a wrong line of the inventory cannot change; of many, how many they are.

@@ -1,5 +1,6 @@
 //! `muster node list` and `muster node forget`: what is known here; no node is asked.
 
+use super::plan::{self, Planned};
 use crate::exit::Exit;
 use crate::fault::Outcome;
 use crate::inventory::{Inventory, Selection};
@@ -56,13 +57,31 @@ pub fn list(
     Ok(Exit::Ok)
 }
 
+#[derive(Serialize)]
+struct Forgotten {
+    node: String,
+    address: String,
+    status: &'static str,
+}
+
 /// Takes pins out.
-pub fn forget(chosen: &[Chosen], store: &Store, printer: &mut Printer) -> Outcome {
-    for node in chosen {
-        match store.forget(&node.name)? {
-            true => printer.talk(&format!("{}: forgotten", node.name)),
-            false => printer.talk(&format!("{}: nothing was pinned", node.name)),
-        }
+pub fn forget(chosen: &[Chosen], store: &Store, plan: bool, printer: &mut Printer) -> Outcome {
+    if plan {
+        let does =
+            |c: &Chosen| if c.pin.is_some() { "be forgotten" } else { "not change: nothing is pinned" };
+        return plan::show(chosen.iter().map(|c| Planned::of(c, does(c))).collect(), printer);
     }
+    let mut rows = Vec::new();
+    for node in chosen {
+        let status = if store.forget(&node.name)? { "forgotten" } else { "nothing was pinned" };
+        rows.push(Forgotten { node: node.name.clone(), address: node.endpoint.to_string(), status });
+    }
+    printer.listing(&Listing {
+        columns: &["node", "address", "status"],
+        rows,
+        cells: |r| vec![r.node.clone(), r.address.clone(), r.status.to_owned()],
+        name: |r| r.node.clone(),
+        empty: "",
+    });
     Ok(Exit::Ok)
 }

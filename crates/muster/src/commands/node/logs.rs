@@ -7,7 +7,7 @@ use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::nodes::fault::told;
-use crate::nodes::session::{Callee, Session, runtime};
+use crate::nodes::session::{Callee, Session, runtime, within};
 use crate::printer::{Format, Printer, Tone, clean};
 use muster_api::logs::Record;
 use muster_client::Logs;
@@ -42,9 +42,10 @@ pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
     runtime()?.block_on(async {
         let (to, mut from) = mpsc::channel(WAITING);
         for callee in callees.clone() {
-            let (to, logs) = (to.clone(), logs.clone());
+            let (to, logs, timeout) = (to.clone(), logs.clone(), session.pace.timeout);
             tokio::spawn(async move {
-                let end = read(&callee, &logs, &to).await;
+                let name = callee.chosen.name.clone();
+                let end = within(&name, Operation::Logs, timeout, read(&callee, &logs, &to)).await;
                 // The other end is gone only when nobody reads any more.
                 let _ = to.send((callee.chosen.name.clone(), Event::End(end))).await;
             });
@@ -64,7 +65,7 @@ pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
             }
         }
     });
-    session.keep_heads(&callees)?;
+    session.keep(&callees);
     Ok(Exit::of_many(exits))
 }
 

@@ -38,8 +38,12 @@ pub fn run(session: &Session, secret: &Secret, to: Option<&Path>, printer: &mut 
     if let Some(path) = to.filter(|p| p.exists()) {
         return Err(Fault::new(Own::Exists, format!("{} is there already", path.display())).into());
     }
+    let operation = match secret {
+        Secret::Kubeconfig { .. } => Operation::Kubeconfig,
+        Secret::JoinToken { .. } => Operation::JoinToken,
+    };
     let asked = secret.clone();
-    let results = session.each(move |callee| {
+    let results = session.each(operation, move |callee| {
         let asked = asked.clone();
         async move {
             match asked {
@@ -68,8 +72,19 @@ pub fn run(session: &Session, secret: &Secret, to: Option<&Path>, printer: &mut 
 
 /// What each node sees of etcd.
 pub fn etcd(session: &Session, printer: &mut Printer) -> Outcome {
-    let results =
-        session.each(|callee| async move { callee.told(Operation::EtcdState, callee.node.etcd().await) })?;
-    let cells = |v: &Value| vec![v.to_string()];
-    show(results, &Shape { columns: &["etcd"], cells }, printer)
+    let results = session.each(Operation::EtcdState, |callee| async move {
+        callee.told(Operation::EtcdState, callee.node.etcd().await)
+    })?;
+    show(results, &Shape { columns: &["etcd"], cells: |v: &Value| vec![in_words(v)] }, printer)
+}
+
+/// A value as people read it: what is nested deeper than names and their values stays as it is.
+fn in_words(value: &Value) -> String {
+    let word = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+    match value {
+        Value::Object(members) => {
+            members.iter().map(|(name, v)| format!("{name}={}", word(v))).collect::<Vec<_>>().join(" ")
+        }
+        other => word(other),
+    }
 }

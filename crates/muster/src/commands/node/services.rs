@@ -9,8 +9,9 @@ use muster_core::Operation;
 
 /// Lists the services of each node.
 pub fn run(session: &Session, printer: &mut Printer) -> Outcome {
-    let results = session
-        .each(|callee| async move { callee.told(Operation::Services, callee.node.services().await) })?;
+    let results = session.each(Operation::Services, |callee| async move {
+        callee.told(Operation::Services, callee.node.services().await)
+    })?;
     if !matches!(printer.looks().format, Format::Table | Format::Name) {
         let cells = |s: &Services| vec![s.services.len().to_string()];
         return show(results, &Shape { columns: &["services"], cells }, printer);

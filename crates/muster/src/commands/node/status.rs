@@ -9,8 +9,9 @@ use muster_core::Operation;
 
 /// Asks each node; one is shown in full, several in a table.
 pub fn run(session: &Session, printer: &mut Printer) -> Outcome {
-    let results =
-        session.each(|callee| async move { callee.told(Operation::NodeState, callee.node.state().await) })?;
+    let results = session.each(Operation::NodeState, |callee| async move {
+        callee.told(Operation::NodeState, callee.node.state().await)
+    })?;
     if let ([(chosen, Ok(node))], Format::Table) = (results.as_slice(), printer.looks().format) {
         let mut lines = vec![("node", format!("{} at {}", chosen.name, chosen.endpoint))];
         lines.extend(full(node));

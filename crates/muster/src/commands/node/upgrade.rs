@@ -7,14 +7,15 @@
 //! It is resumable because it keeps nothing: a node that runs the image already, and is well, is passed over; one that has it
 //! staged already is staged again, which costs nothing.
 
-use super::confirm::{Meant, meant};
+use super::confirm::{self, Meant, Typed, meant};
+use super::plan::{self, Planned};
 use super::status::{image as shown, uptime};
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::nodes::choose::Chosen;
 use crate::nodes::fault::told;
-use crate::nodes::session::{Callee, Session, runtime};
+use crate::nodes::session::{Callee, Session, runtime, within};
 use crate::printer::{Printer, clean};
 use muster_api::node::Node;
 use muster_api::upgrade::{Image, StageEvent};
@@ -52,24 +53,20 @@ struct Done {
 /// Rolls the image out.
 pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let session = &settings.session;
-    let results =
-        session.each(|callee| async move { callee.told(Operation::NodeState, callee.node.state().await) })?;
-    let mut nodes = Vec::new();
-    let mut faults = Vec::new();
-    for (chosen, result) in results {
-        match result {
-            Ok(node) => nodes.push((chosen, node)),
-            Err(fault) => faults.push(fault),
-        }
+    let nodes = confirm::ask(session)?;
+    match settings.sure.plan {
+        true => plan::show(planned(settings, &nodes), printer).map(drop)?,
+        false => order(settings, &nodes, printer),
     }
-    crate::fault::Faults::check(faults)?;
-    plan(settings, &nodes, printer);
     // Found before the first node is touched, not in the middle.
     for (chosen, node) in &nodes {
         well(&chosen.name, node)?;
     }
+    if settings.sure.plan {
+        return Ok(Exit::Ok);
+    }
     let doing = if settings.stage_only { "stage the image on" } else { "upgrade" };
-    if !meant(&nodes, settings.sure, doing, printer)? {
+    if !meant(&nodes, settings.sure, Typed::Together, doing, printer)? {
         return Ok(Exit::Ok);
     }
     let count = nodes.len();
@@ -101,18 +98,26 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     }
 }
 
-fn plan(settings: &Settings, nodes: &[(Chosen, Node)], printer: &mut Printer) {
-    printer.talk(&format!("one node at a time, in this order, to {}:", clean(&settings.image)));
+/// In the order in which it would be done.
+fn planned(settings: &Settings, nodes: &[(Chosen, Node)]) -> Vec<Planned> {
+    let doing = if settings.stage_only { "stage" } else { "boot" };
+    let row = |(chosen, node): &(Chosen, Node)| match runs(node, &settings.image) {
+        true => Planned::seen(chosen, node, format!("be passed over: it runs {}", settings.image)),
+        false => Planned::seen(chosen, node, format!("{doing} {}", settings.image)),
+    };
+    nodes.iter().map(row).collect()
+}
+
+fn order(settings: &Settings, nodes: &[(Chosen, Node)], printer: &mut Printer) {
+    let sure = settings.sure;
+    let first = format!("one node at a time, in this order, to {}:", clean(&settings.image));
+    confirm::tell(sure, &first, printer);
     for (n, (chosen, node)) in nodes.iter().enumerate() {
         let from = node.os.booted.as_ref().map_or_else(|| "an image that it does not name".to_owned(), shown);
         let up = node.health.uptime_seconds.map(|s| format!(", up {}", uptime(s))).unwrap_or_default();
         let same = if runs(node, &settings.image) { "  (runs it already)" } else { "" };
-        printer.talk(&clean(&format!(
-            "  {}. {} at {}, from {from}{up}{same}",
-            n + 1,
-            chosen.name,
-            chosen.endpoint
-        )));
+        let line = format!("  {}. {} at {}, from {from}{up}{same}", n + 1, chosen.name, chosen.endpoint);
+        confirm::tell(sure, &clean(&line), printer);
     }
 }
 
@@ -152,8 +157,10 @@ async fn one(
 ) -> Result<Done, Fault> {
     let start = Instant::now();
     let callee = settings.session.callee(chosen)?;
-    let worked = work(settings, &callee, seen, printer).await;
-    settings.session.keep_heads(core::slice::from_ref(&callee))?;
+    let timeout = settings.session.pace.timeout;
+    let work = work(settings, &callee, seen, printer);
+    let worked = within(&chosen.name, Operation::UpgradeApply, timeout, work).await;
+    settings.session.keep(core::slice::from_ref(&callee));
     let (status, digest) = worked?;
     let seconds = start.elapsed().as_secs();
     printer.talk(&format!("  {status} in {seconds} s"));

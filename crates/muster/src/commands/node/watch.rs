@@ -55,8 +55,9 @@ pub(crate) fn word(node: &Node) -> &'static str {
 /// Watches.
 pub fn run(session: &Session, every: Duration, printer: &mut Printer) -> Outcome {
     loop {
-        let results = session
-            .each(|callee| async move { callee.told(Operation::NodeState, callee.node.state().await) })?;
+        let results = session.each(Operation::NodeState, |callee| async move {
+            callee.told(Operation::NodeState, callee.node.state().await)
+        })?;
         let rows: Vec<Row> = results.into_iter().map(|(chosen, result)| row(chosen, result)).collect();
         show(&rows, printer);
         if printer.out_gone() {

@@ -1,7 +1,8 @@
 //! `muster pki rotate` and `muster pki publish`: what an authority's holder does to nodes.
 
 use crate::codes::Own;
-use crate::commands::node::confirm::{Meant, look, meant};
+use crate::commands::node::confirm::{Meant, Typed, look, meant};
+use crate::commands::node::plan;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::files;
@@ -50,7 +51,7 @@ fn authority(path: &Path, now: UtcTime) -> Result<(OperatorCa, String), Fault> {
     Ok((ca, text))
 }
 
-/// Makes each node obey the new authority, one at a time, and proves that it does.
+/// Makes each node obey the new authority, and proves that it does.
 pub fn rotate(rotation: Rotation, now: UtcTime, printer: &mut Printer) -> Outcome {
     let (new, new_pem) = authority(&rotation.new, now)?;
     // One that has ended must be got rid of all the same.
@@ -71,7 +72,7 @@ pub fn rotate(rotation: Rotation, now: UtcTime, printer: &mut Printer) -> Outcom
         .fix("Issue one: without an admin nobody could rotate, reset or reboot the nodes.")
         .into());
     }
-    let mut session = rotation.session;
+    let session = rotation.session;
     let doing = format!(
         "these obey {} ({}) from now on, and nobody of {} ({}) any more",
         new.name(),
@@ -79,14 +80,16 @@ pub fn rotate(rotation: Rotation, now: UtcTime, printer: &mut Printer) -> Outcom
         old.name(),
         old.fingerprint()
     );
-    let nodes = look(&session, &doing, printer)?;
-    if !meant(&nodes, rotation.sure, "rotate", printer)? {
+    let nodes = look(&session, &doing, rotation.sure, printer)?;
+    let order = match rotation.sure.plan {
+        true => format!("obey {} ({})", new.name(), new.fingerprint()),
+        false => "rotate".to_owned(),
+    };
+    if !meant(&nodes, rotation.sure, Typed::Together, &order, printer)? {
         return Ok(Exit::Ok);
     }
-    // One at a time: what is wrong with the first is wrong with the next.
-    session.pace.parallel = 1;
     let change = Arc::new(Change { old, new, new_pem, proof, identity: rotation.identity });
-    let results = session.each(move |callee| {
+    let results = session.each(Operation::CaRotate, move |callee| {
         let change = Arc::clone(&change);
         async move { one(&callee, &change).await }
     })?;
@@ -123,7 +126,7 @@ async fn one(callee: &Callee, change: &Change) -> Result<RotateAnswer, Fault> {
     let answer = callee.told(Operation::CaRotate, callee.node.rotate(&request).await)?;
     if answer.operator_ca != change.new.fingerprint().to_string() {
         let what = format!("{name}: the node says that it obeys {}", answer.operator_ca);
-        return Err(Fault::new(Own::NodeAnswer, what));
+        return Err(Fault::new(Own::NodeAnswer, what).exit_with(Exit::OutcomeUnknown));
     }
     prove(callee, change).await?;
     Ok(answer)
@@ -151,17 +154,21 @@ async fn prove(callee: &Callee, change: &Change) -> Result<(), Fault> {
         callee.chosen.name,
         change.new.fingerprint()
     );
-    Err(Fault::new(Own::NodeTurnedAway, what).why(why))
+    // It was rotated all the same.
+    Err(Fault::new(Own::NodeTurnedAway, what).why(why).exit_with(Exit::Failed))
 }
 
 /// Hands the list over. The node takes it for the authority's signature, whoever brings it.
-pub fn publish(session: &Session, list: &Path, printer: &mut Printer) -> Outcome {
+pub fn publish(session: &Session, list: &Path, plan: bool, printer: &mut Printer) -> Outcome {
     let bytes = files::read(list, MAX_LIST).map_err(|fault| match fault.code == Own::FileMissing.into() {
         true => fault.fix("Sign a list with `muster pki revoke`."),
         false => fault,
     })?;
+    if plan {
+        return plan::same(&session.chosen, &format!("get {}", list.display()), printer);
+    }
     let bytes = Arc::new(bytes);
-    let results = session.each(move |callee| {
+    let results = session.each(Operation::CrlUpload, move |callee| {
         let bytes = Arc::clone(&bytes);
         async move { callee.told(Operation::CrlUpload, callee.node.revocation_list(&bytes).await) }
     })?;

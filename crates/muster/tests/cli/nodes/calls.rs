@@ -55,7 +55,11 @@ fn what_ends_is_shown_and_meant_or_not_sent() {
         assert!(ran.err.contains("edge-1 at 127.0.0.1:"), "{}", ran.err);
         assert!(ran.err.contains("worker of the cluster lab, up 1m"), "{}", ran.err);
         assert!(ran.err.contains("error[confirm-needed]: "), "{}", ran.err);
-        nodes.ran(&format!("node {command} edge-1 --plan"), 0);
+        // However little is to be said, nobody is asked about what was not shown.
+        let ran = nodes.ran(&format!("node {command} edge-1 -q"), 4);
+        assert!(ran.err.contains("worker of the cluster lab, up 1m"), "{}", ran.err);
+        let ran = nodes.ran(&format!("node {command} edge-1 --plan -q"), 0);
+        assert!(ran.out.contains("  worker  lab ") && ran.err.is_empty(), "{}{}", ran.out, ran.err);
     }
     assert!(targets(&server).iter().all(|t| t == "GET /v1/node"), "{:?}", targets(&server));
     let before = server.seen().len();

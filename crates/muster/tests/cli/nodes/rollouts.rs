@@ -81,10 +81,18 @@ fn nodes_are_upgraded_one_after_the_other_and_the_same_command_goes_on() {
     let (two, second) = node(&nodes, "edge-2", Machine { falls_back: true, ..Machine::new() });
     let (three, _) = node(&nodes, "edge-3", Machine::new());
     let ran = nodes.ran(&format!("{LINE} --plan"), 0);
-    for line in ["1. edge-1 at ", "3. edge-3 at ", "from r.example/os:1, up 1h23m"] {
+    let rows: Vec<_> = ran.out.lines().skip(1).map(|l| l.split_whitespace().next().unwrap()).collect();
+    assert_eq!(rows, ["edge-1", "edge-2", "edge-3"], "{}", ran.out);
+    assert!(
+        ran.out.contains("boot r.example/os@sha256:new  edge ") && ran.out.contains(" r.example/os:1  1h23m"),
+        "{}",
+        ran.out
+    );
+    let ran = nodes.ran(LINE, 4);
+    for line in ["1. edge-1 at ", "3. edge-3 at ", "from r.example/os:1, up 1h23m", "error[confirm-needed]: "]
+    {
         assert!(ran.err.contains(line), "{line}: {}", ran.err);
     }
-    assert!(nodes.ran(LINE, 4).err.contains("error[confirm-needed]: "));
     assert_eq!(changed(&one) + changed(&two) + changed(&three), 0);
 
     let ran = nodes.ran(&format!("{LINE} --yes"), 1);
