@@ -135,11 +135,12 @@ impl Session {
             }
             _ => Fault::new(Own::Fault, format!("{name}: the work on it broke off")),
         };
-        let told = |(n, (chosen, result)): (usize, (&Chosen, Option<Result<T, Fault>>))| {
+        let chosen = self.chosen.iter().cloned().enumerate();
+        let told = chosen.zip(results).map(|((n, chosen), result)| {
             let result = result.unwrap_or_else(|| Err(missing(n, &chosen.name)));
-            (chosen.clone(), result)
-        };
-        Ok(self.chosen.iter().zip(results).enumerate().map(told).collect())
+            (chosen, result)
+        });
+        Ok(told.collect())
     }
 
     /// What came of each node that was begun, who was called, and how many were begun.
