@@ -120,13 +120,26 @@ fn pointed_at(root: &Root) -> Result<Option<Pointer>, String> {
 /// What was fetched in this boot, and from where.
 #[derive(Serialize, Deserialize)]
 struct Kept {
+    /// The kernel's id of the boot, where it says one: a `/run` that is no tmpfs would keep the file.
+    boot: Option<String>,
     url: String,
     text: String,
 }
 
+impl Kept {
+    fn read(disk: &Disk, url: &str) -> Result<Option<Self>, String> {
+        let kept: Option<Self> = disk::read_json(&disk.run, FETCHED)?;
+        Ok(kept.filter(|kept| kept.url == url && kept.boot == boot()))
+    }
+}
+
+fn boot() -> Option<String> {
+    muster_sys::clock::boot_id().ok()
+}
+
 fn kept(disk: &Disk, url: &str, judged: Judged) -> Result<Option<Found>, String> {
     let source = Source::KernelCommandLine;
-    match disk::read_json::<Kept>(&disk.run, FETCHED)?.filter(|kept| kept.url == url) {
+    match Kept::read(disk, url)? {
         Some(kept) => {
             let document = parse(&kept.text, shown(url), judged)?;
             Ok(document.map(|document| Found { from: shown(url).to_owned(), document }))
@@ -151,7 +164,7 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
         }
     }
     let Some(Pointer::Url(url)) = pointed_at(&root)? else { return Ok(true) };
-    if disk::read_json::<Kept>(&disk.run, FETCHED)?.is_some_and(|kept| kept.url == url) {
+    if Kept::read(disk, &url)?.is_some() {
         return Ok(true);
     }
     let named = |why: &str| format!("{}: {}: {why}", Source::KernelCommandLine, shown(&url));
@@ -163,7 +176,7 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| named("it answers no text (UTF-8)"))?.to_owned();
     parse(&text, shown(&url), judged)?;
-    disk::write_json(&disk.run, FETCHED, &Kept { url, text }, Durability::Volatile)?;
+    disk::write_json(&disk.run, FETCHED, &Kept { boot: boot(), url, text }, Durability::Volatile)?;
     Ok(true)
 }
 
