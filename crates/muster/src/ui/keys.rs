@@ -51,7 +51,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("", "Journal"),
     ("Space", "pause, and go on"),
     ("w", "wrap long lines"),
-    ("a", "of all services again, after Enter on one of them"),
+    ("a K", "of all services again, after Enter on one of them; the kernel's"),
     ("", "What changes the node"),
     ("R", "restart the service under the cursor (operator)"),
     ("C U", "cordon, uncordon (operator)"),
@@ -70,6 +70,24 @@ pub(crate) const HELP: &[(&str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_roles_are_those_of_the_table_of_operations() {
+        use muster_core::Operation as O;
+        let all = [
+            ("R", O::ServiceRestart),
+            ("C U", O::Cordon),
+            ("C U", O::Uncordon),
+            ("D", O::Drain),
+            ("B", O::Reboot),
+            ("S", O::Shutdown),
+        ];
+        for (key, operation) in all {
+            let (_, what) = HELP.iter().find(|(k, _)| *k == key).unwrap();
+            let role = operation.row().role.as_str();
+            assert!(what.contains(&format!("({role})")), "{key}: {role}");
+        }
+    }
 
     #[test]
     fn the_page_has_every_key_of_the_help() {

@@ -6,6 +6,7 @@ use super::keys::Key;
 use super::model::{Deed, Effect, Event, Journal, Loaded, Model, Over, Tab, View};
 use super::text::tidy;
 use crate::commands::node::action::Action;
+use muster_api::logs::KERNEL;
 
 /// Most bytes of what is typed.
 const MAX_TYPED: usize = 253;
@@ -337,6 +338,7 @@ fn in_view(model: &mut Model, key: Key) -> Vec<Effect> {
             }
         }
         (Tab::Journal, Key::Char('a')) => return follow(model, Some(None)),
+        (Tab::Journal, Key::Char('K')) => return follow(model, Some(Some(KERNEL.to_owned()))),
         (Tab::Journal, _) => scroll(model, key),
         _ => {
             let page = page(model);

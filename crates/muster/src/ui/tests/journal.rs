@@ -129,6 +129,11 @@ fn it_ends_with_its_view_and_what_still_comes_is_for_nobody() {
     b.event(Event::Record(old, record("late")));
     assert!(!b.screen().contains("late"));
     assert!(b.screen().contains("kubelet.service: following"), "{}", b.screen());
+    let effects = b.keys("K");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Follow { unit: Some(k), .. }] if k == "kernel"),
+        "{effects:?}"
+    );
     let effects = b.keys("a");
     assert!(matches!(effects.as_slice(), [Effect::Follow { unit: None, .. }]), "{effects:?}");
 }

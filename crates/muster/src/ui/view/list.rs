@@ -56,10 +56,18 @@ fn title(model: &Model, shown: usize) -> String {
     format!("muster  {all} {nodes}: {}{filter}  {}", words.join(", "), tidy(&model.about))
 }
 
-/// The image, else the version of Kubernetes, else the name of the system.
+/// The image in a word, its own one for its version or what stands last in its reference; else the version of Kubernetes, else the name
+/// of the system.
 fn version(n: &Node) -> String {
-    let image = n.os.booted.as_ref().map(status::image).filter(|i| !i.is_empty());
-    image.or_else(|| n.kubernetes.version.clone()).or_else(|| n.os.name.clone()).unwrap_or_default()
+    let image = n.os.booted.as_ref().and_then(|i| {
+        let last = i.image.as_deref().and_then(|r| r.rsplit('/').next()).map(str::to_owned);
+        i.version.clone().or(last).or_else(|| i.digest.clone())
+    });
+    image
+        .filter(|i| !i.is_empty())
+        .or_else(|| n.kubernetes.version.clone())
+        .or_else(|| n.os.name.clone())
+        .unwrap_or_default()
 }
 
 fn cells(model: &Model, row: &Row) -> Vec<Cell> {
@@ -88,7 +96,7 @@ fn detail(row: &Row) -> (String, Option<Tone>) {
         let named = [
             ("cluster ", node.cluster.clone()),
             ("claimed by ", Some(status::owner(node)).filter(|o| !o.is_empty())),
-            ("", Some(version(node)).filter(|v| !v.is_empty())),
+            ("", node.os.booted.as_ref().map(status::image).filter(|i| !i.is_empty())),
         ];
         for (name, value) in named {
             if let Some(value) = value {

@@ -26,7 +26,7 @@ pub(super) const fn keys(view: &View) -> &'static str {
     match view.tab {
         Tab::Status => "? help  Tab next part  r ask again  Esc back  ·  B reboot  D drain  C cordon",
         Tab::Services => "? help  Enter journal  R restart  Tab next part  Esc back",
-        Tab::Journal => "? help  Space pause  / filter  w wrap  a all  G end  Esc back",
+        Tab::Journal => "? help  Space pause  / filter  w wrap  a all  K kernel  G end  Esc back",
         Tab::Audit => "? help  Enter whole record  r ask again  Tab next part  Esc back",
     }
 }
