@@ -53,6 +53,16 @@ impl Disk {
         &self.places
     }
 
+    /// Whether what lies in [`places::VOLATILE`] goes with the boot. What stands for a node is not asked.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn is_volatile(&self) -> Result<bool, String> {
+        let on_a_node = self.places.root() == Path::new("/");
+        Ok(!on_a_node
+            || muster_sys::system::is_volatile(&self.places.at(places::VOLATILE)).map_err(|e| e.line())?)
+    }
+
     /// Who is trusted for files.
     ///
     /// # Errors

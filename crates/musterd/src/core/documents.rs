@@ -120,8 +120,6 @@ fn pointed_at(root: &Root) -> Result<Option<Pointer>, String> {
 /// What was fetched in this boot, and from where.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// The kernel's id of the boot, where it says one: a `/run` that is no tmpfs would keep the file.
-    boot: Option<String>,
     url: String,
     text: String,
 }
@@ -129,12 +127,8 @@ struct Kept {
 impl Kept {
     fn read(disk: &Disk, url: &str) -> Result<Option<Self>, String> {
         let kept: Option<Self> = disk::read_json(&disk.run, FETCHED)?;
-        Ok(kept.filter(|kept| kept.url == url && kept.boot == boot()))
+        Ok(kept.filter(|kept| kept.url == url))
     }
-}
-
-fn boot() -> Option<String> {
-    muster_sys::clock::boot_id().ok()
 }
 
 fn kept(disk: &Disk, url: &str, judged: Judged) -> Result<Option<Found>, String> {
@@ -164,10 +158,16 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
         }
     }
     let Some(Pointer::Url(url)) = pointed_at(&root)? else { return Ok(true) };
+    let named = |why: &str| format!("{}: {}: {why}", Source::KernelCommandLine, shown(&url));
+    // The next boot would find it there and not ask. Its id would not tell: in a container our processes see different ones.
+    if !disk.is_volatile()? {
+        return Err(named(
+            "it is kept in /run for this boot, which is not in memory here; mount a tmpfs there",
+        ));
+    }
     if Kept::read(disk, &url)?.is_some() {
         return Ok(true);
     }
-    let named = |why: &str| format!("{}: {}: {why}", Source::KernelCommandLine, shown(&url));
     waiting::tell(&format!("fetches the node's document from {}", shown(&url)));
     let bytes = match fetch(disk, &url, None, MAX_FETCHED, patience) {
         Fetched::Got(bytes) => bytes,
@@ -176,7 +176,7 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| named("it answers no text (UTF-8)"))?.to_owned();
     parse(&text, shown(&url), judged)?;
-    disk::write_json(&disk.run, FETCHED, &Kept { boot: boot(), url, text }, Durability::Volatile)?;
+    disk::write_json(&disk.run, FETCHED, &Kept { url, text }, Durability::Volatile)?;
     Ok(true)
 }
 

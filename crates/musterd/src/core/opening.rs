@@ -1,7 +1,6 @@
 //! The start of the core: from what the disk and the documents say to an [`Owner`].
 
 use std::cell::RefCell;
-use std::path::Path;
 
 use muster_core::UtcTime;
 use muster_core::machine::Membership;
@@ -147,12 +146,10 @@ fn stand_down(disk: &Disk, forever: bool) {
 
 /// The code of this boot. Where it would be written to a disk, there is none: whoever reads that disk later would have it.
 fn code_of_this_boot(disk: &Disk) -> Result<Session, CannotOpen> {
-    let run = disk.places().at(crate::places::VOLATILE);
-    let on_a_node = disk.places().root() == Path::new("/");
-    if on_a_node && !muster_sys::system::is_volatile(&run).map_err(|e| e.line())? {
+    if !disk.is_volatile()? {
         return Err(CannotOpen(format!(
             "{} is not in memory (tmpfs), and the pairing code must not be on a disk; mount a tmpfs on /run",
-            run.display()
+            crate::places::VOLATILE
         )));
     }
     Ok(Session::load_or_mint(disk)?)

@@ -40,14 +40,6 @@ fn a_document_by_url_is_asked_for_once_a_boot_and_read_by_all() {
     let built = node.bootstrap();
     assert!(built.contains("built as init"), "{built}");
     assert_eq!(server.connected(), 1);
-    // Kept by a /run that is no tmpfs, it is still of another boot.
-    let kept = std::fs::read_to_string(node.at(musterd::places::FETCHED)).unwrap();
-    let mut kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
-    assert_eq!(kept["boot"].as_str().map(str::len), Some(36));
-    kept["boot"] = "00000000-0000-0000-0000-000000000000".into();
-    node.put(musterd::places::FETCHED, &kept.to_string(), 0o600);
-    let built = std::fs::remove_file(node.at("/var/lib/muster/bootstrapped")).map(|()| node.bootstrap());
-    assert!(built.unwrap().contains("was not fetched in this boot"));
     assert!(server.heads()[0].starts_with("GET /n.yaml?key=CANARY "));
     // The next boot asks anew; its owner stays.
     node.reboot();
