@@ -33,6 +33,18 @@ pub fn boot_id() -> Result<String, SysError> {
     Ok(id.to_owned())
 }
 
+/// What names this boot of this machine: the kernel's id of its boot, and when process 1 was started, in clock ticks since then
+/// (proc_pid_stat(5), field 22). The same as long as the machine runs, whatever process 1 executes anew; another one after a reboot,
+/// also of a container, whose kernel has not booted and may show the same id as before. Without a `/proc` that shows process 1
+/// it is the kernel's id alone.
+pub fn this_boot() -> Result<String, SysError> {
+    let kernel = boot_id()?;
+    Ok(match crate::procfs::Stat::of(1) {
+        Some(init) => format!("{kernel}.{}", init.start),
+        None => kernel,
+    })
+}
+
 /// Whether the kernel believes that its clock is synchronised: `STA_UNSYNC` of adjtimex(2).
 /// `None` when it does not say.
 pub fn synchronised() -> Option<bool> {
@@ -91,6 +103,48 @@ mod tests {
         assert!(id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'));
         // Where the kernel answers at all, it gives one of two answers.
         let _: Option<bool> = synchronised();
+    }
+
+    /// Set for the child of the next test.
+    const ASKED: &str = "MUSTER_TEST_THIS_BOOT";
+
+    #[test]
+    fn this_boot_is_printed_for_the_next_test() {
+        if std::env::var_os(ASKED).is_some() {
+            println!("boot={}", this_boot().unwrap());
+        }
+        assert_eq!(this_boot().unwrap(), this_boot().unwrap());
+    }
+
+    /// Two containers one after the other on one kernel: the kernel's id is the same, and the boots are two.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a container is what unshare makes")]
+    fn m17_a_container_that_boots_anew_is_another_boot_under_the_same_kernel() {
+        muster_needs::require!(muster_needs::root());
+        muster_needs::require!(muster_needs::tool("/usr/bin/unshare", "util-linux"));
+        let boot = || {
+            // What it was started as lives on when it executes something else, as init does when it reloads itself.
+            let script = "\"$0\" --exact clock::tests::this_boot_is_printed_for_the_next_test --nocapture; \
+                exec \"$0\" --exact clock::tests::this_boot_is_printed_for_the_next_test --nocapture";
+            let out = std::process::Command::new("/usr/bin/unshare")
+                .args(["--pid", "--fork", "--mount-proc", "/bin/sh", "-c", script])
+                .arg(std::env::current_exe().unwrap())
+                .env(ASKED, "1")
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            let said = text.split("boot=").skip(1).filter_map(|t| t.split_whitespace().next());
+            let said: Vec<String> = said.map(str::to_owned).collect();
+            assert_eq!(said.len(), 2, "{text} {}", String::from_utf8_lossy(&out.stderr));
+            assert_eq!(said[0], said[1], "init that executes itself anew is no boot");
+            std::thread::sleep(Duration::from_millis(30));
+            said[0].clone()
+        };
+        let (first, second) = (boot(), boot());
+        let kernel = boot_id().unwrap();
+        assert!(first.starts_with(&kernel) && second.starts_with(&kernel), "{first} {second}");
+        assert_ne!(first, second);
+        assert_ne!(first, this_boot().unwrap());
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub const TOUCHED: &[Touched] = &[
         "/proc/sys/kernel/random/boot_id",
         "core",
         "reads",
-        "the same; which boot a record and a pairing code are of",
+        "the same; with the start of process 1 (`/proc/1/stat`) it names the boot that a record and a pairing code are of",
     ),
     row("/proc/uptime", "core", "reads", "the same"),
     row("/etc/passwd", "core", "reads", "who the edge is; whether an account is there that a key is for"),

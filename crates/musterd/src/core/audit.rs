@@ -89,7 +89,7 @@ impl Audit {
     /// # Errors
     /// The folder may not be trusted, or cannot be written.
     pub fn open(places: &Places) -> Result<Self, NotKept> {
-        let boot = clock::boot_id()?;
+        let boot = clock::this_boot()?;
         let root = super::disk::trusted(places).map_err(NotKept::Disk)?;
         let dir = StateDir::open_or_make(root, Path::new(AUDIT)).map_err(|e| NotKept::Disk(e.to_string()))?;
         let (files, found) = Files::open(&Arc::new(dir))?;

@@ -122,7 +122,7 @@ pub(super) fn remove(disk: &Disk) -> Result<(), String> {
 }
 
 fn boot() -> Result<String, String> {
-    muster_sys::clock::boot_id().map_err(|e| e.line())
+    muster_sys::clock::this_boot().map_err(|e| e.line())
 }
 
 /// See [`Session::ledger`].

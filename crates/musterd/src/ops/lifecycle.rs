@@ -9,7 +9,7 @@ use muster_api::Fault;
 use muster_api::lifecycle::Status;
 
 use muster_core::Operation;
-use muster_sys::clock::boot_id;
+use muster_sys::clock::this_boot;
 use muster_sys::state::Durability;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ pub(super) fn promised(request: &Request<'_>, verb: &'static str) -> impl FnOnce
     let places = request.places.clone();
     let op = request.ask.operation().row().name.to_owned();
     let write = || {
-        let boot = boot_id().map_err(|e| e.line())?;
+        let boot = this_boot().map_err(|e| e.line())?;
         let promise = Promise { op, verb: verb.to_owned(), boot };
         disk::write_json(&Disk::open(&places)?.run, PROMISE, &promise, Durability::Volatile)
     };
@@ -68,7 +68,7 @@ pub fn resume(places: &Places, told: impl FnOnce(Operation)) {
         _ => return,
     };
     let Some(op) = Operation::ALL.iter().copied().find(|o| o.row().name == promise.op) else { return };
-    if boot_id().is_ok_and(|boot| boot == promise.boot) {
+    if this_boot().is_ok_and(|boot| boot == promise.boot) {
         told(op);
         let places = places.clone();
         let spawned =
@@ -132,7 +132,7 @@ mod tests {
         resume(&fake.places, |op| panic!("{op:?}: nothing was promised"));
         promise(&fake, "another boot");
         resume(&fake.places, |op| panic!("{op:?} was of another boot"));
-        promise(&fake, &boot_id().unwrap());
+        promise(&fake, &this_boot().unwrap());
         let mut told = None;
         resume(&fake.places, |op| told = Some(op));
         assert_eq!(told, Some(Operation::UpgradeApply));

@@ -52,3 +52,29 @@ fn the_edge_is_confined_by_landlock_and_seccomp() -> Result<()> {
     );
     Ok(())
 }
+
+/// As the core sees it from its sandbox, whose `/proc` has the boot id of the kernel below: what nspawn lays over it is not there.
+#[test]
+fn m19_records_name_the_boot_and_the_next_boot_of_a_container_is_another() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("boots")?;
+    let node = installed(&bed, "a")?;
+    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    let boot = || -> Result<String> {
+        node.reboot()?;
+        let start = node.sh("cut -d ' ' -f 22 /proc/1/stat")?.trim().to_owned();
+        super::operator::until("a record of this start", || {
+            let all =
+                node.sh("grep -h '\"event\":\"started\"' /var/lib/muster/audit/chain-*.jsonl || true")?;
+            let record: Option<serde_json::Value> =
+                all.lines().last().map(serde_json::from_str).transpose()?;
+            let boot = record.and_then(|r| r["boot"].as_str().map(str::to_owned));
+            Ok(boot.filter(|boot| boot.ends_with(&format!(".{start}"))))
+        })
+    };
+    let (first, second) = (boot()?, boot()?);
+    assert_ne!(first, second);
+    let kernel = |boot: &str| boot.split('.').next().map(str::to_owned);
+    assert_eq!(kernel(&first), kernel(&second), "the kernel has not booted");
+    Ok(())
+}
