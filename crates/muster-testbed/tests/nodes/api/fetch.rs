@@ -176,7 +176,11 @@ fn a_document_by_url_is_asked_for_by_a_process_that_may_nothing() -> Result<()> 
     until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
     let said = node.journal_of(&["-b", "-u", "musterd-core"])?;
     assert!(said.contains("connection refused") && said.contains("demands proofs"), "{said}");
-    Ok(())
+    // A /run on a disk would hand what was fetched to the next boot.
+    let on_disk = b"[Service]\nBindPaths=/opt/run:/run/muster\n";
+    node.put("/etc/systemd/system/musterd-core.service.d/disk.conf", on_disk, 0o644)?;
+    node.sh("mkdir -p /opt/run; systemctl daemon-reload; systemctl restart musterd-core")?;
+    holds(&node, "journalctl -b -u musterd-core -o cat | grep -q 'not in memory here; mount a tmpfs there'")
 }
 
 /// Somebody in the place of the fetcher, with its user and its unit, tries what it should not; and the token of the question is seen by
