@@ -18,7 +18,8 @@ type Schemas = Map<String, Value>;
 
 /// What stands in a request, and in a success.
 struct Bodies {
-    request: Option<(&'static str, Value)>,
+    /// Media types that are taken, each with its schema; none where there is no body.
+    request: Vec<(&'static str, Value)>,
     status: u16,
     answer: Value,
 }
@@ -73,8 +74,8 @@ fn schema<T: ToSchema>(all: &mut Schemas) -> Value {
     json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
 }
 
-fn json_body<T: ToSchema>(all: &mut Schemas) -> Option<(&'static str, Value)> {
-    Some(("application/json", schema::<T>(all)))
+fn json_body<T: ToSchema>(all: &mut Schemas) -> Vec<(&'static str, Value)> {
+    vec![("application/json", schema::<T>(all))]
 }
 
 /// A record of the audit; an event may have more of its own.
@@ -111,7 +112,7 @@ fn audit_record() -> Value {
 
 fn bodies(operation: Operation, all: &mut Schemas) -> Bodies {
     use Operation as O;
-    let answers = |answer| Bodies { request: None, status: 200, answer };
+    let answers = |answer| Bodies { request: Vec::new(), status: 200, answer };
     let text = || json!({ "type": "string" });
     match operation {
         O::Health => answers(schema::<node::Health>(all)),
@@ -144,7 +145,11 @@ fn bodies(operation: Operation, all: &mut Schemas) -> Bodies {
         }
         O::CrlUpload => {
             let pem = json!({ "type": "string", "description": "A revocation list, PEM." });
-            Bodies { request: Some(("text/plain", pem)), ..answers(schema::<ownership::ListAnswer>(all)) }
+            // RFC 2585, 4.2: this media type is DER.
+            let der =
+                json!({ "type": "string", "format": "binary", "description": "A revocation list, DER." });
+            let request = vec![("text/plain", pem), ("application/pkix-crl", der)];
+            Bodies { request, ..answers(schema::<ownership::ListAnswer>(all)) }
         }
         O::SshKeyAdd => {
             let request = json_body::<access::SshKeyRequest>(all);
@@ -221,8 +226,10 @@ fn operation(route: &Route, all: &mut Schemas) -> Value {
         "x-muster-audit-first": row.audit != Audit::Spooled,
         "x-muster-max-body": route.body,
     });
-    if let (Some((media, schema)), Some(members)) = (bodies.request, out.as_object_mut()) {
-        let body = json!({ "required": true, "content": { media: { "schema": schema } } });
+    if let (false, Some(members)) = (bodies.request.is_empty(), out.as_object_mut()) {
+        let schemas =
+            bodies.request.into_iter().map(|(media, schema)| (media.to_owned(), json!({ "schema": schema })));
+        let body = json!({ "required": true, "content": schemas.collect::<Map<_, _>>() });
         members.insert("requestBody".to_owned(), body);
     }
     out

@@ -140,8 +140,9 @@ impl Node {
         self.stream(&call).await
     }
 
-    /// PEM or DER.
+    /// PEM or DER, each under its own media type.
     pub async fn revocation_list(&self, list: &[u8]) -> Result<ListAnswer, Error> {
-        self.get(&Call::new(O::CrlUpload).body("application/pkix-crl", list)).await
+        let media = if list.starts_with(b"-----BEGIN") { "text/plain" } else { "application/pkix-crl" };
+        self.get(&Call::new(O::CrlUpload).body(media, list)).await
     }
 }

@@ -239,6 +239,22 @@ async fn a_stream_comes_line_by_line_and_one_that_was_cut_is_told() {
     assert!(matches!(stream.line().await, Err(Error::Answer { .. })));
 }
 
+#[tokio::test]
+async fn a_revocation_list_goes_under_a_media_type_that_the_api_describes() {
+    let operators = Operators::new(1);
+    let taken = r#"{"status":"taken","number":"01","revoked":0}"#;
+    let server =
+        Server::start(&[operators.authority.ca()], Box::new(move |_| reply(200, "", taken.as_bytes()))).await;
+    let node = node(&server, server.fingerprint, Some(identity(&operators)));
+    for (list, media) in
+        [(&b"-----BEGIN X509 CRL-----\n"[..], "text/plain"), (&b"\x30\x82"[..], "application/pkix-crl")]
+    {
+        node.revocation_list(list).await.expect("taken");
+        let seen = server.seen();
+        assert_eq!(seen.last().and_then(|s| s.header("content-type")), Some(media));
+    }
+}
+
 /// Sends a call, and lets the clock run past what it may take once the node has it.
 async fn given_up(server: &Server, work: impl Future<Output = Option<Error>>, secs: u64) -> Error {
     let had = server.seen().len();
