@@ -129,10 +129,7 @@ impl Session {
             Some((self.chosen.get(n)?.name.clone(), fault.exit()))
         });
         let missing = |n: usize, name: &str| match &stopped {
-            // The exit code is that of what failed: nothing is wrong with these.
-            Some((first, exit)) if n >= begun => {
-                Fault::new(Own::NotAsked, format!("{name}: not asked, since {first} failed")).exit_with(*exit)
-            }
+            Some((first, exit)) if n >= begun => not_asked(name, first, *exit),
             _ => Fault::new(Own::Fault, format!("{name}: the work on it broke off")),
         };
         let chosen = self.chosen.iter().cloned().enumerate();
@@ -201,6 +198,11 @@ impl Session {
         let seen: Vec<_> = callees.iter().filter_map(|c| Some((c.chosen.pin?, c.node.head()?))).collect();
         heads::keep(self.store.folder(), &seen)
     }
+}
+
+/// Of a node that was not asked since `first` failed. The exit code is that of what failed: nothing is wrong with this one.
+pub(crate) fn not_asked(name: &str, first: &str, exit: Exit) -> Fault {
+    Fault::new(Own::NotAsked, format!("{name}: not asked, since {first} failed")).exit_with(exit)
 }
 
 /// The work, in the time that the operator gave it. What changes something may have been done when that is over.

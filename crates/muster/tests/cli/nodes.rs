@@ -3,6 +3,8 @@
 mod audits;
 mod calls;
 mod claims;
+mod failing;
+mod outputs;
 mod rollouts;
 mod turns;
 

@@ -43,3 +43,72 @@ fn cl3_the_commands_of_the_readme_claim_a_node() -> Result<()> {
     ensure!(out.stdout_text().contains("claimed     node-1"), "{}", out.stdout_text());
     holds(&node, "test -e /var/lib/muster/bootstrapped")
 }
+
+/// The page's lines, and what else the page takes for granted.
+fn run_page(reader: &Operator, lines: &[String]) -> Result<String> {
+    let script: String = lines.iter().map(|l| format!("{l}\n")).collect();
+    let mut shell = reader.command("/bin/bash".as_ref(), &["-eux", "-c", &script]);
+    let folder = binaries()?.muster;
+    let folder = folder.parent().map(|f| f.display().to_string()).unwrap_or_default();
+    shell.env("PATH", format!("{folder}:/usr/bin:/bin")).env("MUSTER_CLIENT", "pki/clients/alice.pem");
+    Ok(Output::of(&mut shell, b"", Duration::from_secs(240))?.check()?.stdout_text())
+}
+
+#[test]
+fn cl3_the_commands_of_the_pages_about_nodes_and_their_authority_run_as_they_are_written() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("nodepages")?;
+    let node = installed(&bed, "edge-1")?;
+    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    node.sh("systemctl start --no-block musterd-core.service")?;
+    let console = shown(&node)?;
+    holds(&node, "[ -n \"$(ss -Hltn 'sport = :7443')\" ]")?;
+    let reader = Operator::empty(&bed, "reader")?;
+    reader.write("code", &format!("{}\n", console.code))?;
+
+    let address = node.addr().to_string();
+    let typed = |line: &String| {
+        let line = line
+            .replace("192.0.2.7", &address)
+            .replace("192.0.2.8", &address)
+            .replace("SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU", &console.fingerprint);
+        match line.as_str() {
+            l if l.starts_with("muster pki init") || l.starts_with("muster pki issue") => {
+                format!("{l} --danger-no-passphrase")
+            }
+            l if l.starts_with("muster node claim") => format!("{l} --code-file code"),
+            l if l.starts_with("muster pki rotate") => format!("{l} --yes"),
+            // An hour is not waited for.
+            l if l.contains("--follow") => format!("timeout 5 {l} || [ $? = 124 ]"),
+            l => l.to_owned(),
+        }
+    };
+    let page = "docs/nodes.md";
+    let lines = steps(page, "## From nothing to a claimed node", "## Which nodes, as whom")?;
+    ensure!(lines.len() == 5, "{lines:?}");
+    let mut out = run_page(&reader, &lines.iter().map(typed).collect::<Vec<_>>())?;
+
+    // Files of a record, as root on the node would hand them over.
+    let all = node.sh("cat /var/lib/muster/audit/chain-*.jsonl")?;
+    let lines: Vec<&str> = all.lines().collect();
+    for (name, part) in
+        ["chain-1.jsonl", "chain-4711.jsonl"].iter().zip(lines.chunks(lines.len().div_ceil(2).max(1)))
+    {
+        reader.write(name, &part.iter().map(|l| format!("{l}\n")).collect::<String>())?;
+    }
+    let mut lines = steps(page, "## What nodes were asked", "## Signed requests")?;
+    ensure!(lines.len() == 4, "{lines:?}");
+    lines.extend(steps(page, "## With curl", "## State")?.iter().map(|l| l.trim().to_owned()));
+    // Two names of one node were two rotations of it; and a list must be signed before it is handed over.
+    lines.extend(["muster node forget edge-2".to_owned(), "muster pki revoke".to_owned()]);
+    lines.extend(steps("docs/pki.md", "## Lifetimes and revocation", "## Another authority")?);
+    lines.extend(steps("docs/pki.md", "## Another authority", "Whoever stole")?);
+    // The new authority's client is let in, and the old one is not.
+    lines.push("muster node status edge-1 --client new/clients/alice.pem".to_owned());
+    lines.push("! muster node status edge-1".to_owned());
+    out += &run_page(&reader, &lines.iter().map(typed).collect::<Vec<_>>())?;
+    for word in ["claimed     edge-1", "pinned      edge-2", "hold together", "rotated", "\"hostname\""] {
+        ensure!(out.contains(word), "no {word:?}: {out}");
+    }
+    Ok(())
+}

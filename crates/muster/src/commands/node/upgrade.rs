@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::nodes::choose::Chosen;
 use crate::nodes::fault::told;
-use crate::nodes::session::{Callee, Session, runtime, within};
+use crate::nodes::session::{Callee, Results, Session, Shape, not_asked, runtime, show, within};
 use crate::printer::{Printer, clean};
 use muster_api::node::Node;
 use muster_api::upgrade::{Image, StageEvent};
@@ -44,7 +44,6 @@ pub struct Settings {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Done {
-    node: String,
     status: &'static str,
     digest: Option<String>,
     seconds: u64,
@@ -70,33 +69,35 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
         return Ok(Exit::Ok);
     }
     let count = nodes.len();
-    let mut done = Vec::new();
-    let mut stopped = None;
+    let mut results: Results<Done> = Vec::new();
     runtime()?.block_on(async {
         for (n, (chosen, before)) in nodes.iter().enumerate() {
             printer.talk(&format!("{} ({} of {count})", chosen.name, n + 1));
-            match one(settings, chosen, before, printer).await {
-                Ok(one) => done.push(one),
-                Err(fault) => {
-                    stopped = Some(fault);
-                    break;
-                }
+            let hint = "the same command goes on from there: nodes that run the image are passed over";
+            let result = one(settings, chosen, before, printer).await.map_err(|fault| fault.hint(hint));
+            let stopped = result.is_err();
+            results.push((chosen.clone(), result));
+            if stopped {
+                break;
             }
         }
     });
-    let left = count - done.len();
-    report(&done, printer);
-    match stopped {
-        None => Ok(Exit::Ok),
-        Some(fault) => {
-            let name = nodes.get(done.len()).map(|(c, _)| c.name.clone()).unwrap_or_default();
-            printer.talk(&format!("stopped at {name}: {} of {count} done, {left} left", done.len()));
-            Err(fault
-                .hint("the same command goes on from there: nodes that run the image are passed over")
-                .into())
-        }
+    if let Some((first, fault)) =
+        results.last().and_then(|(c, r)| Some((c.name.clone(), r.as_ref().err()?.clone())))
+    {
+        let done = results.len() - 1;
+        printer.talk(&format!("stopped at {first}: {done} of {count} done, {} left", count - done));
+        let rest = nodes.iter().skip(results.len()).map(|(c, _)| c.clone());
+        let rest: Vec<_> = rest.map(|c| (c.clone(), Err(not_asked(&c.name, &first, fault.exit())))).collect();
+        results.extend(rest);
     }
+    show(results, &SHAPE, printer)
 }
+
+const SHAPE: Shape<Done> = Shape {
+    columns: &["status", "digest", "took"],
+    cells: |d| vec![d.status.to_owned(), d.digest.clone().unwrap_or_default(), format!("{}s", d.seconds)],
+};
 
 /// In the order in which it would be done.
 fn planned(settings: &Settings, nodes: &[(Chosen, Node)]) -> Vec<Planned> {
@@ -164,7 +165,7 @@ async fn one(
     let (status, digest) = worked?;
     let seconds = start.elapsed().as_secs();
     printer.talk(&format!("  {status} in {seconds} s"));
-    Ok(Done { node: chosen.name.clone(), status, digest, seconds })
+    Ok(Done { status, digest, seconds })
 }
 
 async fn work(
@@ -313,27 +314,6 @@ async fn settle_down(settings: &Settings, callee: &Callee, first: Node, began: I
         if let Ok(now) = callee.node.state().await {
             node = now;
         }
-    }
-}
-
-fn report(done: &[Done], printer: &mut Printer) {
-    if printer.value(&done) {
-        return;
-    }
-    if printer.looks().format == crate::printer::Format::Name {
-        for one in done {
-            printer.data(&one.node);
-        }
-    } else if !done.is_empty() {
-        let row = |d: &Done| {
-            vec![
-                d.node.clone(),
-                d.status.to_owned(),
-                d.digest.clone().unwrap_or_default(),
-                format!("{}s", d.seconds),
-            ]
-        };
-        printer.table(&["node", "status", "digest", "took"], &done.iter().map(row).collect::<Vec<_>>());
     }
 }
 

@@ -286,6 +286,49 @@ fn the_name_is_typed_or_nothing_is_ended() {
 }
 
 #[test]
+fn what_does_not_come_back_wants_the_name_of_each_node() {
+    require!(terminal());
+    let nodes = Nodes::new();
+    let node = |name: &str| {
+        let state = format!(r#"{{"hostname":"own-{name}","bootstrapped":true}}"#);
+        let rows = [
+            ("GET /v1/node", 200, state.as_str()),
+            ("POST /v1/lifecycle/reset", 202, r#"{"status":"reset"}"#),
+            ("POST /v1/lifecycle/shutdown", 202, r#"{"status":"off"}"#),
+        ];
+        nodes.node(name, table(&rows))
+    };
+    let (one, two) = (node("a"), node("b"));
+    let posts = |server: &Server| targets(server).iter().filter(|t| t.starts_with("POST")).count();
+    let asked = ["Type `own-a` to ", "Type `own-b` to "];
+    for (line, typed, code, says) in [
+        (
+            "node reset a b",
+            ["own-a", "2 nodes"],
+            4,
+            "[name-differs]: 2 nodes was typed, and own-b was asked for",
+        ),
+        ("node shutdown a b", ["own-b", ""], 4, "[name-differs]: own-b was typed, and own-a was asked for"),
+        ("node shutdown a b", ["own-a", "own-b"], 0, "off"),
+        ("node reset a b -q", ["own-a", "own-b"], 0, "reset"),
+    ] {
+        let mut terminal = Terminal::start_in(&nodes.p, 200, line, &[]);
+        for (question, answer) in asked.iter().zip(typed) {
+            if !answer.is_empty() {
+                terminal.until(question);
+                terminal.answer(format!("{answer}\n").as_bytes());
+            }
+        }
+        let text = terminal.end(code);
+        assert!(text.contains(says) && text.contains("a at 127.0.0.1:"), "{line} {typed:?}: {text}");
+    }
+    assert_eq!((posts(&one), posts(&two)), (2, 2));
+    // Nobody there: all of them are named.
+    let ran = nodes.ran("node reset a b", 4);
+    assert!(ran.err.contains("this would reset own-a, own-b, and nobody is there"), "{}", ran.err);
+}
+
+#[test]
 fn nodes_are_watched_until_nobody_reads() {
     use std::io::{BufRead, BufReader};
     let nodes = Nodes::new();

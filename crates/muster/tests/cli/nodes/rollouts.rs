@@ -102,6 +102,12 @@ fn nodes_are_upgraded_one_after_the_other_and_the_same_command_goes_on() {
         ran.err
     );
     assert!(ran.err.contains("stopped at edge-2: 1 of 3 done, 2 left"), "{}", ran.err);
+    assert!(ran.err.contains("error[not-asked]: edge-3: not asked, since edge-2 failed"), "{}", ran.err);
+    assert!(
+        ran.out.contains("edge-2  rollout-stopped") && ran.out.contains("edge-3  not-asked"),
+        "{}",
+        ran.out
+    );
     assert_eq!((changed(&one), changed(&three)), (2, 0), "the third is not touched");
 
     second.lock().unwrap().falls_back = false;
