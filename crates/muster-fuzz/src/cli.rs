@@ -10,6 +10,7 @@ use muster::profile::manifest::{Manifest, parse_target};
 use muster::remote::output::{self, Lines};
 use muster::secret::Secrets;
 use muster::shell::{self, Rule, is_carried};
+use muster::ui::text as ui;
 use muster::yaml::walk;
 use muster_core::{HostName, Phase, UtcTime, redact};
 use muster_signing::allowed_signers::ZuluOnly;
@@ -293,6 +294,12 @@ pub fn shown_output(input: &[u8]) -> Said {
             "the secret is shown: {shown:?}"
         );
         assert!(!shown.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')), "{shown:?}");
+    }
+    let text = ui::tidy(&String::from_utf8_lossy(text));
+    assert!(!text.chars().any(char::is_control), "{text:?}");
+    for width in [1, 7, 80] {
+        assert!(ui::columns(&ui::fit(&text, width)) <= width, "{width}: {text:?}");
+        assert!(ui::wrap(&text, width).iter().all(|l| ui::columns(l) <= width.max(2)), "{width}: {text:?}");
     }
     if whole.iter().any(|l| l.contains(redact::MARK)) { Said::Accepted } else { Said::Refused }
 }

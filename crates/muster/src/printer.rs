@@ -290,7 +290,7 @@ fn without_c1(text: String) -> String {
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        let hidden = matches!(c, '\u{61c}' | '\u{180e}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
         if c == '\t' {
             out.push(' ');
         } else if c.is_control() || hidden {
@@ -378,6 +378,7 @@ mod tests {
 
     #[test]
     fn bg10_terminal_escapes_from_outside_are_written_out() {
+        assert_eq!(clean("\u{61c}\u{e0041}"), "\\u{61c}\\u{e0041}", "marks of direction, and tags");
         assert_eq!(clean("a\u{1b}[31mb\r\nc\u{202e}d\u{9b}"), "a\\u{1b}[31mb\\r\\nc\\u{202e}d\\u{9b}");
     }
 

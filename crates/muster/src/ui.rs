@@ -17,7 +17,7 @@ mod run;
 pub mod screen;
 #[cfg(test)]
 mod tests;
-mod text;
+pub mod text;
 mod update;
 mod view;
 mod work;

@@ -299,8 +299,16 @@ mod tests {
         let pace = |parallel| Pace { parallel, timeout: None, connect: Duration::from_secs(1) };
         for operation in Operation::ALL {
             let name = operation.row().name;
-            let one =
-                ["service-restart", "drain", "upgrade-apply", "reboot", "shutdown", "reset", "ca-rotate"];
+            let one = [
+                "service-restart",
+                "drain",
+                "upgrade-apply",
+                "upgrade-rollback",
+                "reboot",
+                "shutdown",
+                "reset",
+                "ca-rotate",
+            ];
             assert_eq!(pace(None).places(*operation), if one.contains(&name) { 1 } else { 16 }, "{name}");
             assert_eq!(pace(Some(3)).places(*operation), 3, "{name}");
         }

@@ -167,7 +167,9 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
         }
         screen.draw(|frame| view(&model, frame)).map_err(|e| no_screen(&e))?;
         if kept.elapsed() > HEADS {
-            work.keep_heads()?;
+            if let Err(fault) = work.keep_heads() {
+                model.message = Some(fault.to_string());
+            }
             kept = Instant::now();
         }
         tokio::time::sleep(FRAME).await;

@@ -4,11 +4,11 @@ use crate::printer::clean;
 use ratatui::text::Span;
 
 /// Most characters of one piece of text that are kept.
-pub(crate) const LONGEST: usize = 4096;
+pub const LONGEST: usize = 4096;
 
 /// [`clean`], and without what terminals give different widths to: variation selectors, skin tones, tags, and more marks on one letter
 /// than any writing has. Bounded.
-pub(crate) fn tidy(text: &str) -> String {
+pub fn tidy(text: &str) -> String {
     let mut out = String::new();
     let mut marks = 0;
     let cleaned = clean(&text.chars().take(LONGEST).collect::<String>());
@@ -29,12 +29,12 @@ fn columns_of(c: char) -> usize {
 }
 
 /// Columns that a text takes.
-pub(crate) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
 /// As much of it as fits, with a `…` where something is missing.
-pub(crate) fn fit(text: &str, width: usize) -> String {
+pub fn fit(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
     }
@@ -55,7 +55,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 }
 
 /// The text on as many lines of this width as it takes; broken between words where there are any.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for word in text.split_inclusive(' ') {
@@ -85,7 +85,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// How old something is, in steps that are coarse enough to be looked at; and the milliseconds until it is called otherwise.
-pub(crate) fn age(ms: u64) -> (String, u64) {
+pub fn age(ms: u64) -> (String, u64) {
     const TENTH: u64 = 10_000;
     const MINUTE: u64 = 60_000;
     const HOUR: u64 = 60 * MINUTE;
