@@ -118,7 +118,7 @@ pub struct NodeHealth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Management {
-    /// `configuration`, `pairing-code`, `open`, `rotation` or `console`.
+    /// `configuration`, `pairing-code`, `open` or `rotation` (the owner before, or root at the console, named another).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_by: Option<String>,
     /// Whoever came first took it, at the beginning of its present ownership.

@@ -176,6 +176,7 @@ fn query(operation: Operation, name: &str) -> (Value, &'static str, bool) {
         "since" => (duration, "So far back from now.", false),
         "follow" => (flag, "Goes on with what comes.", false),
         "after" => (number(u64::MAX), "After this number.", false),
+        "discard" => (flag, "Also where an image is staged, which a rollback takes away.", false),
         "undo" => (flag, "The other way.", false),
         "server" => (text, "What to write as the server.", false),
         "role" => (json!({ "type": "string", "enum": ["worker", "controlplane"] }), "For which role.", false),

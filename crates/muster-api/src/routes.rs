@@ -74,7 +74,7 @@ pub struct Route {
 }
 
 /// Longest body of a call with a few words in it.
-pub const MAX_SMALL: usize = 8 * 1024;
+pub const MAX_SMALL: usize = 4 * 1024;
 /// Longest document in JSON, where a byte may take six.
 const MAX_DOCUMENT_BODY: usize = 2 * (1 << 20) + 64 * 1024;
 /// Longest revocation list.
@@ -117,7 +117,7 @@ pub const ROUTES: &[Route] = {
         route(Post, "/v1/services/{unit}/restart", O::ServiceRestart),
         route(Post, "/v1/upgrade/stage", O::UpgradeStage).body(MAX_SMALL).answer(Stream),
         route(Post, "/v1/upgrade/apply", O::UpgradeApply),
-        route(Post, "/v1/upgrade/rollback", O::UpgradeRollback),
+        route(Post, "/v1/upgrade/rollback", O::UpgradeRollback).query(&["discard"]),
         route(Post, "/v1/lifecycle/cordon", O::Uncordon).query(&["undo"]).chosen_by("undo", "true"),
         route(Post, "/v1/lifecycle/cordon", O::Cordon).query(&["undo"]),
         route(Post, "/v1/lifecycle/drain", O::Drain),

@@ -35,7 +35,7 @@ pub struct Image {
 pub enum StageEvent {
     /// A line of the tool that pulls.
     Progress(String),
-    /// Done: what the next boot takes.
+    /// Done: what the next boot takes. It is the image that runs where nothing newer is behind its name.
     Staged(Image),
     /// It failed.
     Error(String),

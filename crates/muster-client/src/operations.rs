@@ -68,8 +68,10 @@ impl Node {
         self.get(&Call::new(O::UpgradeApply)).await
     }
 
-    pub async fn rollback(&self) -> Result<Status, Error> {
-        self.get(&Call::new(O::UpgradeRollback)).await
+    /// `drop_staged`: also where an image is staged, which a rollback takes away.
+    pub async fn rollback(&self, drop_staged: bool) -> Result<Status, Error> {
+        let drop_staged = drop_staged.then(|| "true".to_owned());
+        self.get(&Call::new(O::UpgradeRollback).maybe("discard", drop_staged)).await
     }
 
     pub async fn cordon(&self) -> Result<Status, Error> {

@@ -79,7 +79,8 @@ pub fn bootc_status(data: &[u8]) -> Said {
             return Said::Refused;
         }
     };
-    let Images { booted, staged, rollback } = &images;
+    let Images { booted, staged, rollback, rollback_queued: _, followed } = &images;
+    assert!(followed.as_ref().is_none_or(|name| name.len() <= 512));
     for image in [booted, staged, rollback].into_iter().flatten() {
         for text in [&image.image, &image.digest, &image.version].into_iter().flatten() {
             assert!(!text.is_empty() && text.len() <= 512 && !text.contains(|c: char| c.is_control()));

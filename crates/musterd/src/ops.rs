@@ -52,7 +52,12 @@ pub struct Request<'r> {
     pub ask: &'r Ask,
     /// The body, as it came.
     pub body: &'r [u8],
+    /// Where to tell what becomes of what it begins and does not wait for.
+    pub ended: Ended,
 }
+
+/// Writes down how something ended that a call began: whether it worked, and in words.
+pub type Ended = std::sync::Arc<dyn Fn(bool, &str) + Send + Sync>;
 
 /// A stream to a client. A write fails when the client has left; so does [`Client::gone`], which a quiet stream asks.
 pub trait Client: Write {
@@ -127,7 +132,7 @@ pub fn perform(request: &Request<'_>) -> Result<Done, Fault> {
         Ask::SshKeyRemove { fingerprint } => access::remove(request, fingerprint),
         Ask::UpgradeStage => upgrade::stage(request),
         Ask::UpgradeApply => upgrade::apply(request),
-        Ask::UpgradeRollback => upgrade::rollback(request),
+        Ask::UpgradeRollback { drop_staged } => upgrade::rollback(request, *drop_staged),
         Ask::Reboot => lifecycle::reboot(request),
         Ask::Shutdown => lifecycle::shutdown(request),
         Ask::Reset => reset::begin(request),

@@ -269,7 +269,10 @@ pub enum Ask {
     Uncordon,
     Drain,
     UpgradeApply,
-    UpgradeRollback,
+    UpgradeRollback {
+        /// Also where that takes away what is staged.
+        drop_staged: bool,
+    },
     Reboot,
     Shutdown,
     Reset,
@@ -316,7 +319,7 @@ impl Ask {
             Self::Uncordon => O::Uncordon,
             Self::Drain => O::Drain,
             Self::UpgradeApply => O::UpgradeApply,
-            Self::UpgradeRollback => O::UpgradeRollback,
+            Self::UpgradeRollback { .. } => O::UpgradeRollback,
             Self::Reboot => O::Reboot,
             Self::Shutdown => O::Shutdown,
             Self::Reset => O::Reset,
@@ -485,6 +488,7 @@ mod tests {
                 only("follow", false.into())
                     .or_else(|| only("fingerprint", "x".into()))
                     .or_else(|| only("unit", "x".into()))
+                    .or_else(|| only("drop_staged", false.into()))
             });
             assert_eq!(found.map(|ask: Ask| ask.operation()), Some(*operation));
         }

@@ -279,7 +279,7 @@ fn upgrade(a: Upgrade, world: &World, printer: &mut Printer) -> Outcome {
     // A test's node comes back faster than one that boots.
     let poll = POLL.min(settle / 10);
     on_nodes(&a.on.on(), world, printer, |session, printer| {
-        let Some(image) = a.image else { return action::rollback(&session, sure, printer) };
+        let Some(image) = a.image else { return action::rollback(&session, a.drop_staged, sure, printer) };
         let settings = upgrade::Settings { session, image, stage_only: a.stage_only, settle, poll, sure };
         upgrade::run(&settings, printer)
     })

@@ -54,7 +54,12 @@ impl Notice<'_> {
             None => {}
         }
         row("fingerprint", &self.fingerprint.to_string());
-        row("claim it", &format!("muster node claim {place}"));
+        // What is typed says where its trust comes from: the code, or else the fingerprint that stands here.
+        let by = match self.code {
+            Some(_) => String::new(),
+            None => format!(" --no-code --fingerprint {}", self.fingerprint),
+        };
+        row("claim it", &format!("muster node claim {place}{by}"));
         if !self.spent.is_empty() {
             let who: Vec<String> = self.spent.iter().map(ToString::to_string).collect();
             row("wrong codes", &format!("{} tries left; typed from {}", self.tries, who.join(", ")));

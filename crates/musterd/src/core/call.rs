@@ -317,6 +317,7 @@ impl Ticket<'_> {
                 caller: &self.caller()?,
                 ask: &self.asked.ask,
                 body: &held.body,
+                ended: Arc::new(|_, _| {}),
             }),
             _ => self.in_time(held),
         }
@@ -328,11 +329,22 @@ impl Ticket<'_> {
         Ok(Caller { name: client.name.clone(), role, address: self.handle.address.clone() })
     }
 
+    /// Where the end of what this call begins is written down, by its id, in the record and in the journal.
+    fn ended_later(&self) -> ops::Ended {
+        let (core, event, name) = (Arc::clone(self.core), self.event("ended"), self.row.name);
+        Arc::new(move |worked, words| {
+            say::info(&format!("what {name} began has ended: {words}"));
+            let decision = if worked { Decision::Allowed } else { Decision::Failed };
+            core.audit.waits(event.clone().decision(decision).detail(words));
+        })
+    }
+
     /// On a thread of its own, which has as long as the table says. One that is late goes on, and its end is written down.
     fn in_time(&self, held: Held) -> Result<Done, Fault> {
         let slot = self.core.works_now.take(1).ok_or_else(busy)?;
         let caller = self.caller()?;
         let (core, ask, late) = (Arc::clone(self.core), self.asked.ask.clone(), self.event("outcome"));
+        let ended = self.ended_later();
         let (tell, told) = sync_channel(1);
         let work = move || {
             let request = Request {
@@ -342,6 +354,7 @@ impl Ticket<'_> {
                 caller: &caller,
                 ask: &ask,
                 body: &held.body,
+                ended,
             };
             let done = ops::perform(&request);
             if let Err(unheard) = tell.send(done) {

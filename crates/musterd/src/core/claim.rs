@@ -291,7 +291,7 @@ fn locked() -> Fault {
 
 fn no_code() -> Fault {
     Fault::state("open-enrolment", "this node asks for no code (api.insecure)")
-        .fix("Claim it without one: `muster node claim --yes`, after comparing its fingerprint.")
+        .fix("Claim it by the fingerprint that its console shows: `--no-code --fingerprint SHA256:…`.")
 }
 
 fn paused(pause: Duration) -> Fault {

@@ -170,10 +170,10 @@ fn go_on(places: &Places, core: &Core) {
     ops::lifecycle::resume(places, |op| note(Event::new("resumed").op(op.row().name)));
     let audit = Arc::clone(&core.audit);
     let stage = Operation::UpgradeStage.row().name;
-    let adopted = ops::upgrade::adopt(places, &core.works, move |staged| {
-        let (decision, reason) =
-            if staged { (Decision::Allowed, "staged") } else { (Decision::Failed, "stream") };
-        audit.waits(Event::new("outcome").op(stage).decision(decision).reason(reason));
+    let adopted = ops::upgrade::adopt(places, &core.works, move |staged, words| {
+        say::info(&format!("what {stage} began has ended: {words}"));
+        let decision = if staged { Decision::Allowed } else { Decision::Failed };
+        audit.waits(Event::new("ended").op(stage).decision(decision).detail(words));
     });
     if adopted {
         note(Event::new("resumed").op(stage));

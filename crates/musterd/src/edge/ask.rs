@@ -221,7 +221,7 @@ fn ask(operation: Operation, values: &Values<'_>) -> Result<Ask, Fault> {
         O::Uncordon => Ask::Uncordon,
         O::Drain => Ask::Drain,
         O::UpgradeApply => Ask::UpgradeApply,
-        O::UpgradeRollback => Ask::UpgradeRollback,
+        O::UpgradeRollback => Ask::UpgradeRollback { drop_staged: values.flag("discard")? },
         O::Reboot => Ask::Reboot,
         O::Shutdown => Ask::Shutdown,
         O::Reset => Ask::Reset,
@@ -311,6 +311,8 @@ mod tests {
         );
         assert_eq!(asked("POST", "/v1/lifecycle/cordon?undo=true"), Ask::Uncordon);
         assert_eq!(asked("POST", "/v1/lifecycle/cordon?undo=false"), Ask::Cordon);
+        let back = asked("POST", "/v1/upgrade/rollback?discard=true");
+        assert_eq!(back, Ask::UpgradeRollback { drop_staged: true });
         assert_eq!(asked("POST", "/v1/lifecycle/cordon"), Ask::Cordon);
         let key = |f: &str| Ask::SshKeyRemove { fingerprint: f.into() };
         assert_eq!(asked("DELETE", "/v1/access/ssh?fingerprint=SHA256:a%2Bb/c="), key("SHA256:a+b/c="));

@@ -16,7 +16,7 @@ use muster_api::upgrade::{Image, StageRequest};
 use muster_api::{Fault, Kind};
 use muster_sys::command::Outcome;
 
-use super::{Done, Request, Works, lifecycle, tools};
+use super::{Done, Ended, Request, Works, lifecycle, tools};
 use crate::places::Places;
 use policy::{Policy, Verdict};
 pub(super) use pull::Slot;
@@ -31,6 +31,10 @@ pub struct Images {
     pub staged: Option<Image>,
     /// That a rollback makes the next.
     pub rollback: Option<Image>,
+    /// It is the next already.
+    pub rollback_queued: bool,
+    /// The name in a registry that what is staged, or else what runs, was pulled by.
+    pub followed: Option<String>,
 }
 
 /// How a pull stands.
@@ -49,8 +53,9 @@ pub(super) trait ImageBackend: Send {
     /// Which images there are.
     fn images(&self) -> Result<Images, Fault>;
     /// Begins to pull an image and to stage it, without booting it. It ends itself after so long, and not with this process; what
-    /// it prints is added to [`places::STAGE_LOG`](crate::places::STAGE_LOG).
-    fn pull(&self, image: &Reference, longest: Duration) -> Result<(), Fault>;
+    /// it prints is added to [`places::STAGE_LOG`](crate::places::STAGE_LOG). With `anew` it is what the machine takes its images
+    /// from already, and what is behind that name now is wanted.
+    fn pull(&self, image: &Reference, anew: bool, longest: Duration) -> Result<(), Fault>;
     /// How the one pull that there may be stands.
     fn stands(&self) -> Result<Stands, Fault>;
     /// Forgets one that ended.
@@ -74,7 +79,7 @@ fn needed(places: &Places) -> Result<Box<dyn ImageBackend>, Fault> {
 /// `POST /v1/upgrade/stage`.
 pub(super) fn stage(request: &Request<'_>) -> Result<Done, Fault> {
     let StageRequest { image } = super::body(request)?;
-    let pull = begin(request.places, &request.works.pull, &image, pull::LONGEST)?;
+    let pull = begin(request.places, &request.works.pull, &image, pull::LONGEST, request.ended.clone())?;
     let images = request.works.images.clone();
     Ok(Done::Stream(Box::new(move |client| {
         let watched = pull.watch(client);
@@ -88,21 +93,21 @@ fn begin(
     slot: &Slot,
     image: &str,
     longest: Duration,
+    ended: Ended,
 ) -> Result<std::sync::Arc<pull::Pull>, Fault> {
     let image = Reference::parse(image).map_err(|e| Fault::bad("image", e.to_string()))?;
     let backend = needed(places)?;
     permit(places, &image)?;
-    slot.pull(places, &image, backend, longest)
+    slot.pull(places, &image, backend, longest, ended)
 }
 
-/// Follows a pull that the core before this one began, if there is one. `told` is called when it has ended, with whether it staged
-/// an image.
-pub fn adopt(places: &Places, works: &Works, told: impl FnOnce(bool) + Send + 'static) -> bool {
+/// Follows a pull that the core before this one began, if there is one. `told` is called when it has ended.
+pub fn adopt(places: &Places, works: &Works, told: impl FnOnce(bool, &str) + Send + 'static) -> bool {
     let Some(backend) = backend(places) else { return false };
     let images = works.images.clone();
-    works.pull.adopt(places, backend, move |staged| {
+    works.pull.adopt(places, backend, move |staged, words| {
         images.forget();
-        told(staged);
+        told(staged, words);
     })
 }
 
@@ -161,16 +166,25 @@ pub(super) fn apply(request: &Request<'_>) -> Result<Done, Fault> {
 }
 
 /// `POST /v1/upgrade/rollback`.
-pub(super) fn rollback(request: &Request<'_>) -> Result<Done, Fault> {
+pub(super) fn rollback(request: &Request<'_>, drop_staged: bool) -> Result<Done, Fault> {
     quiet(&request.works.pull)?;
-    let status = rolled_back(needed(request.places)?.as_ref());
+    let status = rolled_back(needed(request.places)?.as_ref(), drop_staged);
     request.works.images.forget();
     Done::json(&status?)
 }
 
-fn rolled_back(backend: &dyn ImageBackend) -> Result<Status, Fault> {
-    if backend.images()?.rollback.is_none() {
+fn rolled_back(backend: &dyn ImageBackend, drop_staged: bool) -> Result<Status, Fault> {
+    let images = backend.images()?;
+    let Some(before) = images.rollback else {
         return Err(Fault::state("nothing-to-roll-back-to", "the node has no image before this one"));
+    };
+    // A rollback throws it away: whoever staged it may be another one, who is about to boot it.
+    if let Some(staged) = images.staged.filter(|_| !drop_staged) {
+        let digest = |i: &Image| i.digest.clone().unwrap_or_else(|| "an image without a digest".to_owned());
+        let (staged, before) = (digest(&staged), digest(&before));
+        let error = format!("{staged} is staged, and would be dropped for a rollback to {before}");
+        return Err(Fault::state("staged", error)
+            .fix("Boot it, or drop it: `?discard=true`, `muster node upgrade --rollback --drop-staged`."));
     }
     backend.roll_back()?;
     Ok(Status::of("rolled back")

@@ -352,7 +352,12 @@ fn an_operation_that_takes_longer_than_it_has_is_answered_in_time_and_its_end_is
     let mut stream = node.connect();
     stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
     let request = "POST /v1/upgrade/rollback".to_owned();
-    let call = Call { handle: handle.clone(), ask: Ask::UpgradeRollback, request, proof: None };
+    let call = Call {
+        handle: handle.clone(),
+        ask: Ask::UpgradeRollback { drop_staged: false },
+        request,
+        proof: None,
+    };
     send(&mut stream, &Hello::Call(call));
     stream.write_all(&frame(Kind::End, &[]).unwrap()).unwrap();
     let reply = read_message::<Reply>(&mut stream).unwrap().unwrap();

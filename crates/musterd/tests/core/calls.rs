@@ -29,7 +29,7 @@ pub fn asks() -> Vec<(Ask, &'static str)> {
         (Ask::Uncordon, "POST /v1/lifecycle/cordon?undo=true"),
         (Ask::Drain, "POST /v1/lifecycle/drain"),
         (Ask::UpgradeApply, "POST /v1/upgrade/apply"),
-        (Ask::UpgradeRollback, "POST /v1/upgrade/rollback"),
+        (Ask::UpgradeRollback { drop_staged: false }, "POST /v1/upgrade/rollback"),
         (Ask::Reboot, "POST /v1/lifecycle/reboot"),
         (Ask::Shutdown, "POST /v1/lifecycle/shutdown"),
         (Ask::Reset, "POST /v1/lifecycle/reset"),

@@ -77,11 +77,15 @@ fn an_open_node_is_taken_by_the_first_and_says_so() -> Result<()> {
     let address = node.addr().to_string();
     let blind = alice.muster(&["node", "claim", &address, "--name", "a", "--no-code"])?;
     assert!(!blind.ok(), "without a code and a fingerprint nobody knows what answered");
+    // What its console says to type, as it stands there once the address is known.
     until("it is claimed", || {
-        Ok(alice
-            .muster(&["node", "claim", &address, "--name", "a", "--no-code", "--yes"])?
-            .ok()
-            .then_some(()))
+        let console = node.console();
+        let mut lines =
+            console.lines().filter_map(|l| l.trim().strip_prefix("claim it")?.trim().strip_prefix("muster "));
+        let Some(words) = lines.next_back().filter(|l| l.contains(&address)) else { return Ok(None) };
+        assert!(words.contains("--fingerprint SHA256:"), "{words}");
+        let words: Vec<&str> = words.split_whitespace().chain(["--name", "a"]).collect();
+        Ok(alice.muster(&words)?.ok().then_some(()))
     })?;
     let status = until("its owner is let in", || Ok(status(&alice, &node).ok()))?;
     assert_eq!(status["management"]["unauthenticated"].as_bool(), Some(true), "{status}");

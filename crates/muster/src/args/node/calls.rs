@@ -125,6 +125,9 @@ pub struct Upgrade {
     /// Make the image before this one the next to boot, instead; nothing reboots.
     #[arg(long, conflicts_with = "image")]
     pub rollback: bool,
+    /// With --rollback: also where an image is staged, which is dropped then.
+    #[arg(long, requires = "rollback", conflicts_with = "image")]
+    pub drop_staged: bool,
     /// Stage the image and leave the reboot to a later run.
     #[arg(long, conflicts_with = "rollback")]
     pub stage_only: bool,

@@ -153,13 +153,18 @@ pub fn restart(session: &Session, unit: &str, plan: bool, printer: &mut Printer)
 }
 
 /// Makes the image before this one the next to boot.
-pub fn rollback(session: &Session, sure: Meant, printer: &mut Printer) -> Outcome {
-    let nodes = look(session, "the next boot of these takes the image before this one", sure, printer)?;
+pub fn rollback(session: &Session, drop_staged: bool, sure: Meant, printer: &mut Printer) -> Outcome {
+    let what = if drop_staged {
+        "the next boot of these takes the image before this one, and what is staged is dropped"
+    } else {
+        "the next boot of these takes the image before this one"
+    };
+    let nodes = look(session, what, sure, printer)?;
     if !meant(&nodes, sure, Typed::Together, "roll back", printer)? {
         return Ok(Exit::Ok);
     }
     let results = session.each(Operation::UpgradeRollback, |callee| async move {
-        callee.told(Operation::UpgradeRollback, callee.node.rollback().await)
+        callee.told(Operation::UpgradeRollback, callee.node.rollback(drop_staged).await)
     })?;
     show(results, &SHAPE, printer)
 }

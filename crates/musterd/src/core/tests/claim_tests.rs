@@ -297,7 +297,7 @@ fn n10_an_open_node_asks_no_code_and_says_so_for_ever() {
 }
 
 #[test]
-fn n11_what_is_no_step_of_the_pairing_is_told_apart_and_costs_nothing() {
+fn what_is_no_step_of_the_pairing_is_told_apart_and_costs_nothing() {
     let node = node();
     node.document(MAINTENANCE);
     let owner = node.open();

@@ -63,7 +63,7 @@ fn mode_b_takes_the_authority_from_a_file_and_waits_for_it() {
 }
 
 #[test]
-fn m17_an_owner_is_kept_whatever_the_documents_say_later() {
+fn an_owner_is_kept_whatever_the_documents_say_later() {
     let (node, ops, other) = (node(), operators("ops"), operators("another"));
     node.document(&inline(&ops, "role: init\n"));
     drop(node.open());

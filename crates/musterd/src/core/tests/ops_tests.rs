@@ -14,7 +14,15 @@ struct Called {
 fn call(node: &Node, owner: &Owner, ask: &Ask, body: &[u8]) -> Result<Called, Fault> {
     let caller = Caller { name: "alice".to_owned(), role: Role::Admin, address: "10.0.0.9".to_owned() };
     let (places, owner, works) = (Places::below(node.root()), Arc::new(owner.clone()), Works::default());
-    let request = Call { places: &places, owner: &owner, works: &works, caller: &caller, ask, body };
+    let request = Call {
+        places: &places,
+        owner: &owner,
+        works: &works,
+        caller: &caller,
+        ask,
+        body,
+        ended: std::sync::Arc::new(|_, _| {}),
+    };
     match perform(&request)? {
         Done::Answer { status, body, then, .. } => Ok(Called { status, answer: parse(&body), then }),
         Done::Stream(_) => panic!("a stream"),

@@ -164,6 +164,7 @@ fn a_node_that_its_document_claims_is_its_owners_until_the_end_and_then_nobodys(
             caller: &caller,
             ask: &crate::wire::Ask::Reset,
             body: body.as_bytes(),
+            ended: std::sync::Arc::new(|_, _| {}),
         })
     };
     for wrong in [r#"{"confirm":"node-2"}"#, r#"{"confirm":""}"#, r#"{"confirm":"NODE-1"}"#] {

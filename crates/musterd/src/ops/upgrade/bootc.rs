@@ -1,4 +1,4 @@
-//! Images by way of `bootc`, as it is documented: bootc(8), bootc-switch(8), bootc-rollback(8), bootc-status(8), and the schema
+//! Images by way of `bootc`, as it is documented: bootc(8), bootc-switch(8), bootc-upgrade(8), bootc-rollback(8), bootc-status(8), and the schema
 //! `org.containers.bootc/v1` of its status.
 //!
 //! It was not run on a bootc host from here: what it prints is taken from that schema, and its arguments from those pages.
@@ -69,7 +69,7 @@ impl ImageBackend for Bootc {
         parse(&output.stdout).map_err(|e| Fault::failed("tool", format!("`bootc status`: {e}")))
     }
 
-    fn pull(&self, image: &Reference, longest: Duration) -> Result<(), Fault> {
+    fn pull(&self, image: &Reference, anew: bool, longest: Duration) -> Result<(), Fault> {
         let log = self.places.at(places::STAGE_LOG).display().to_string();
         let how = [
             format!("--unit={PULL_UNIT}"),
@@ -77,8 +77,10 @@ impl ImageBackend for Bootc {
             format!("--property=StandardOutput=append:{log}"),
             format!("--property=StandardError=append:{log}"),
         ];
-        // Never `--apply`: what boots the image is another operation, with another role.
-        tools::must(self.unit(&how, longest, &["switch", image.as_str()]), "bootc switch").map(drop)
+        // Never `--apply`: what boots the image is another operation, with another role. A switch to what is followed already
+        // would look at nothing.
+        let args: &[&str] = if anew { &["upgrade"] } else { &["switch", image.as_str()] };
+        tools::must(self.unit(&how, longest, args), "bootc").map(drop)
     }
 
     fn stands(&self) -> Result<Stands, Fault> {
@@ -129,7 +131,16 @@ pub fn parse(text: &[u8]) -> Result<Images, String> {
         return Err("there is no `status` in it".to_owned());
     };
     let entry = |name: &str| status.get(name).and_then(image);
-    Ok(Images { booted: entry("booted"), staged: entry("staged"), rollback: entry("rollback") })
+    let source = ["staged", "booted"].iter().find_map(|n| status.get(*n).filter(|e| e.is_object()));
+    let source = source.and_then(|e| e.get("image")?.get("image"));
+    let registry = |i: &&Value| i.get("transport").and_then(Value::as_str) == Some("registry");
+    Ok(Images {
+        booted: entry("booted"),
+        staged: entry("staged"),
+        rollback: entry("rollback"),
+        rollback_queued: status.get("rollbackQueued").and_then(Value::as_bool).unwrap_or(false),
+        followed: source.filter(registry).and_then(|i| Some(tools::line(i.get("image")?.as_str()?, 512))),
+    })
 }
 
 /// An entry of the boot loader; `None` where it is null, and an empty image where it is not from an image.
@@ -161,9 +172,13 @@ mod tests {
         assert_eq!(staged.version, None, "null is not known");
         assert_eq!(found.booted.unwrap().version.as_deref(), Some("41.20261101.0"));
         assert_eq!(found.rollback, None);
+        assert_eq!(found.followed.as_deref(), Some("registry.example.com/os/node:2"), "what is staged");
         let none = parse(include_bytes!("bootc/not-a-host.json")).unwrap();
         assert_eq!(none, Images::default());
         let other = parse(br#"{"status":{"booted":{"image":null,"incompatible":true},"staged":7}}"#).unwrap();
+        assert_eq!(other.followed, None);
+        let local = br#"{"status":{"booted":{"image":{"image":{"image":"a.b/c:1","transport":"containers-storage"}}}}}"#;
+        assert_eq!(parse(local).unwrap().followed, None, "not a registry's");
         assert_eq!(other.booted, Some(Image::default()), "it runs, and from no image");
         assert_eq!(other.staged, None);
     }

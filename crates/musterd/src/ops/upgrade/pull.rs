@@ -19,7 +19,7 @@ use muster_sys::command::Outcome;
 use muster_sys::state::Durability;
 use serde::{Deserialize, Serialize};
 
-use super::super::{Client, lifecycle, tools};
+use super::super::{Client, Ended, lifecycle, tools};
 use super::{ImageBackend, Reference, Stands};
 use crate::core::disk::{self, Disk};
 use crate::places::Places;
@@ -45,6 +45,9 @@ const LOG: &str = "stage.log";
 #[derive(Serialize, Deserialize)]
 struct Staging {
     image: String,
+    /// It was followed already, so what comes of it may be what runs.
+    #[serde(default)]
+    anew: bool,
 }
 
 /// One pull.
@@ -81,6 +84,7 @@ impl Slot {
         image: &Reference,
         backend: Box<dyn ImageBackend>,
         longest: Duration,
+        ended: Ended,
     ) -> Result<Arc<Pull>, Fault> {
         let mut slot = lock(&self.0);
         if let Some(pull) = slot.as_ref().filter(|p| !p.ended()) {
@@ -93,8 +97,8 @@ impl Slot {
         let unit = Unit::open(places, backend, longest)?;
         let pull = Pull::start(
             image,
-            move |pull| unit.begin(&pull.image).and_then(|()| pull.followed(&unit)),
-            |_| {},
+            move |pull| unit.begin(&pull.image).and_then(|anew| pull.followed(&unit, anew)),
+            move |staged, words| ended(staged, words),
         )?;
         *slot = Some(Arc::clone(&pull));
         Ok(pull)
@@ -105,16 +109,16 @@ impl Slot {
         &self,
         places: &Places,
         backend: Box<dyn ImageBackend>,
-        told: impl FnOnce(bool) + Send + 'static,
+        told: impl FnOnce(bool, &str) + Send + 'static,
     ) -> bool {
         let found = || {
             let unit = Unit::open(places, backend, LONGEST).ok()?;
-            let Staging { image } = disk::read_json(&unit.disk.run, RECORD).ok()??;
-            Some((unit, Reference::parse(&image).ok()?))
+            let Staging { image, anew } = disk::read_json(&unit.disk.run, RECORD).ok()??;
+            Some((unit, Reference::parse(&image).ok()?, anew))
         };
-        let Some((unit, image)) = found() else { return false };
+        let Some((unit, image, anew)) = found() else { return false };
         let mut slot = lock(&self.0);
-        match Pull::start(&image, move |pull| pull.followed(&unit), told) {
+        match Pull::start(&image, move |pull| pull.followed(&unit, anew), told) {
             Ok(pull) => *slot = Some(pull),
             Err(fault) => {
                 lifecycle::record(&fault.error);
@@ -125,12 +129,27 @@ impl Slot {
     }
 }
 
-/// Ends a pull that did not end itself.
-struct Ends<'p>(&'p Pull);
+/// Ends a pull, also one whose work panicked, and tells of its end once.
+struct Ends<'p, T: FnOnce(bool, &str)>(&'p Pull, Option<T>);
 
-impl Drop for Ends<'_> {
+impl<T: FnOnce(bool, &str)> Ends<'_, T> {
+    fn with(&mut self, done: Result<Image, Fault>) {
+        let Some(told) = self.1.take() else { return };
+        let (staged, words) = match &done {
+            Ok(image) => {
+                let digest = image.digest.as_deref().unwrap_or("an image without a digest");
+                (true, format!("{}: the next boot takes {digest}", self.0.image))
+            }
+            Err(fault) => (false, fault.error.clone()),
+        };
+        self.0.end(done.map_or_else(|fault| StageEvent::Error(fault.error), StageEvent::Staged));
+        told(staged, &words);
+    }
+}
+
+impl<T: FnOnce(bool, &str)> Drop for Ends<'_, T> {
     fn drop(&mut self) {
-        self.0.end(StageEvent::Error("the pull ended in an error of the node's daemon".to_owned()));
+        self.with(Err(Fault::failed("pull", "the pull ended in an error of the node's daemon")));
     }
 }
 
@@ -156,26 +175,28 @@ impl Unit {
         Ok(Self { backend, disk, longest })
     }
 
-    /// Begins it. Where the machine is pulling this image already, by whoever's word, that is it.
-    fn begin(&self, image: &Reference) -> Result<(), Fault> {
+    /// Begins it. Where the machine is pulling this image already, by whoever's word, that is it. Whether it was followed already.
+    fn begin(&self, image: &Reference) -> Result<bool, Fault> {
         let (run, text) = (&self.disk.run, image.as_str());
         match self.backend.stands()? {
             Stands::Nothing => {}
             Stands::Ended(_) => self.backend.forget()?,
             Stands::Runs => {
                 let known: Option<Staging> = disk::read_json(run, RECORD).unwrap_or_default();
-                if known.is_some_and(|k| k.image == text) {
-                    return Ok(());
+                if let Some(known) = known.filter(|k| k.image == text) {
+                    return Ok(known.anew);
                 }
                 return Err(Fault::state("staging", "the node is pulling an image already"));
             }
         }
         run.remove(LOG).map_err(|e| failed(&e))?;
-        let record = Staging { image: text.to_owned() };
+        let anew = self.backend.images()?.followed.as_deref() == Some(text);
+        let record = Staging { image: text.to_owned(), anew };
         disk::write_json(run, RECORD, &record, Durability::Volatile).map_err(|e| Fault::failed("pull", e))?;
         // Made here, so that it is private from its beginning.
         run.open_growing(LOG).map_err(|e| failed(&e))?;
-        self.backend.pull(image, self.longest).inspect_err(|_| self.forget())
+        self.backend.pull(image, anew, self.longest).inspect_err(|_| self.forget())?;
+        Ok(anew)
     }
 
     /// Its end was seen. The unit first: a record without a unit is one of a pull that ended.
@@ -243,7 +264,7 @@ impl Pull {
     fn start(
         image: &Reference,
         work: impl FnOnce(&Self) -> Result<Image, Fault> + Send + 'static,
-        told: impl FnOnce(bool) + Send + 'static,
+        told: impl FnOnce(bool, &str) + Send + 'static,
     ) -> Result<Arc<Self>, Fault> {
         let pull = Arc::new(Self { image: image.clone(), state: Mutex::default(), changed: Condvar::new() });
         pull.say(&format!("pulling {image}"));
@@ -251,12 +272,9 @@ impl Pull {
         std::thread::Builder::new()
             .name("stage".to_owned())
             .spawn(move || {
-                // Also a panic has an end that watchers see.
-                let guard = Ends(&mine);
+                let mut guard = Ends(&mine, Some(told));
                 let done = work(&mine);
-                let staged = done.is_ok();
-                guard.0.end(done.map_or_else(|fault| StageEvent::Error(fault.error), StageEvent::Staged));
-                told(staged);
+                guard.with(done);
             })
             .map_err(|e| Fault::failed("threads", format!("no thread for a pull: {e}")))?;
         Ok(pull)
@@ -287,14 +305,14 @@ impl Pull {
     }
 
     /// To its end, and what is staged then.
-    fn followed(&self, unit: &Unit) -> Result<Image, Fault> {
+    fn followed(&self, unit: &Unit, anew: bool) -> Result<Image, Fault> {
         let (outcome, last) = self.follow(unit)?;
-        let staged = Self::judged(unit, outcome, last);
+        let staged = Self::judged(unit, anew, outcome, last);
         unit.forget();
         staged
     }
 
-    fn judged(unit: &Unit, outcome: Outcome, last: Option<String>) -> Result<Image, Fault> {
+    fn judged(unit: &Unit, anew: bool, outcome: Outcome, last: Option<String>) -> Result<Image, Fault> {
         match outcome {
             Outcome::Exited(0) => {}
             Outcome::TimedOut => {
@@ -308,12 +326,10 @@ impl Pull {
                 return Err(Fault::failed("pull", format!("the pull failed: {last}")));
             }
         }
-        unit.backend.images()?.staged.ok_or_else(|| {
-            Fault::failed(
-                "pull",
-                "the pull went well and nothing is staged: the node runs this image already",
-            )
-        })
+        let images = unit.backend.images()?;
+        // Nothing newer is behind the name: the next boot takes what runs.
+        let next = images.staged.or(images.booted.filter(|_| anew && !images.rollback_queued));
+        next.ok_or_else(|| Fault::failed("pull", "the pull went well and nothing is staged"))
     }
 
     /// Reads what the pull prints until its unit has ended.
@@ -389,5 +405,5 @@ fn tell(client: &mut dyn Client, event: &StageEvent) -> io::Result<()> {
 #[cfg(test)]
 pub(super) fn begin_and_die(places: &Places, image: &str) -> Result<(), Fault> {
     let backend = super::backend(places).expect("a back end");
-    Unit::open(places, backend, LONGEST)?.begin(&Reference::parse(image).expect("an image"))
+    Unit::open(places, backend, LONGEST)?.begin(&Reference::parse(image).expect("an image")).map(drop)
 }

@@ -41,8 +41,12 @@ fn node(switch: &str) -> Fake {
 
 const WAITS: &str = "printf 'layer 1\\rlayer 2\\n'; echo warning >&2; until [[ -e $root/go ]]; do sleep 0.01; done; touch $root/staged; echo done";
 
+fn unheard() -> Ended {
+    std::sync::Arc::new(|_, _| {})
+}
+
 fn start(fake: &Fake, slot: &Slot, image: &str) -> Result<std::sync::Arc<pull::Pull>, Fault> {
-    begin(&fake.places, slot, image, LONGEST)
+    begin(&fake.places, slot, image, LONGEST, unheard())
 }
 
 fn watched(pull: &std::sync::Arc<pull::Pull>) -> (Client, std::thread::JoinHandle<()>) {
@@ -70,7 +74,8 @@ fn a_pull_streams_its_lines_and_ends_with_what_is_staged() {
     assert!(matches!(events.last(), Some(E::Staged(i)) if i.image.as_deref() == Some(IMAGE)), "{text}");
     let calls = fake.called();
     let bootc: Vec<_> = calls.iter().filter(|c| c.starts_with("bootc")).collect();
-    assert_eq!(bootc, ["bootc [switch] [registry.example.com/os/node:2]", "bootc [status] [--format=json]"]);
+    let status = "bootc [status] [--format=json]";
+    assert_eq!(bootc, [status, "bootc [switch] [registry.example.com/os/node:2]", status]);
     let run = calls.iter().find(|c| c.contains("[switch]") && c.starts_with("systemd-run")).unwrap();
     assert!(run.contains("[--unit=muster-upgrade-stage] [--remain-after-exit]"), "{run}");
     assert!(run.contains("[--property=RuntimeMaxSec=1800]"), "{run}");
@@ -86,7 +91,8 @@ fn a_client_that_leaves_takes_nothing_with_it_and_a_second_call_reads_along() {
     let slot = Slot::default();
     let pull = start(&fake, &slot, IMAGE).unwrap();
     let (first, thread) = watched(&pull);
-    first.until("layer 2");
+    // All that comes before `go`: a client that leaves while it is told something is another story.
+    first.until("warning");
     first.leave();
     thread.join().unwrap();
     let again = start(&fake, &slot, IMAGE).unwrap();
@@ -113,7 +119,7 @@ fn a_core_that_is_started_anew_follows_the_pull_of_the_one_before() {
     pull::begin_and_die(&fake.places, IMAGE).unwrap();
     let works = Works::default();
     let (tell, told) = std::sync::mpsc::channel();
-    assert!(adopt(&fake.places, &works, move |staged| tell.send(staged).unwrap()));
+    assert!(adopt(&fake.places, &works, move |staged, _| tell.send(staged).unwrap()));
     assert_eq!(quiet(&works.pull).unwrap_err().reason, "staging", "no apply and no rollback meanwhile");
     let again = start(&fake, &works.pull, IMAGE).unwrap();
     let (second, thread) = watched(&again);
@@ -125,12 +131,12 @@ fn a_core_that_is_started_anew_follows_the_pull_of_the_one_before() {
     assert!(told.recv().unwrap());
     assert_eq!(fake.called().iter().filter(|c| c.starts_with("bootc [switch]")).count(), 1);
     assert!(!fake.places.at(crate::places::STAGING).exists());
-    assert!(!adopt(&fake.places, &Works::default(), |_| panic!("there is none")));
+    assert!(!adopt(&fake.places, &Works::default(), |_, _| panic!("there is none")));
     // One of which nothing was begun, or whose end was seen and not written down.
     pull::begin_and_die(&fake.places, IMAGE).unwrap();
     std::fs::remove_file(fake.places.at("/unit")).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
-    assert!(adopt(&fake.places, &Works::default(), move |staged| tell.send(staged).unwrap()));
+    assert!(adopt(&fake.places, &Works::default(), move |staged, _| tell.send(staged).unwrap()));
     assert!(!told.recv().unwrap());
     assert!(!fake.places.at(crate::places::STAGING).exists());
 }
@@ -156,7 +162,7 @@ fn a_pull_that_fails_says_its_last_line_and_one_that_stages_nothing_is_no_succes
     for (switch, wanted) in [
         ("echo first; echo 'manifest unknown' >&2; exit 1", "the pull failed: manifest unknown"),
         ("kill -9 $$", "the pull failed: it said nothing"),
-        ("true", "the node runs this image already"),
+        ("true", "nothing is staged"),
     ] {
         let fake = node(switch);
         let pull = start(&fake, &Slot::default(), IMAGE).unwrap();
@@ -167,10 +173,53 @@ fn a_pull_that_fails_says_its_last_line_and_one_that_stages_nothing_is_no_succes
     }
 }
 
+/// A bootc of a node that runs `:2` already, or has another `:2` staged, as `staged` says.
+fn follower(staged: &str, upgrade: &str) -> Fake {
+    let fake = node("echo 'Image specification is unchanged.'");
+    let text = include_str!("bootc/staged.json");
+    let entry = text.replacen("\"staged\"", "\"booted\"", 1).replacen("\"booted\": {\n      \"image\": {\n        \"image\": { \"image\": \"registry.example.com/os/node:1\"", "\"was\": {\n      \"image\": {\n        \"image\": { \"image\": \"registry.example.com/os/node:1\"", 1);
+    let newer = entry.replacen("\"booted\"", "\"staged\"", 1).replace("sha256:2222", "sha256:3333");
+    fake.file("/booted.json", &entry).file("/staged.json", &newer);
+    if !staged.is_empty() {
+        fake.file("/staged", "");
+    }
+    fake.program(
+        "/usr/bin/bootc",
+        &format!("case $1 in status) if [[ -e $root/staged ]]; then cat $root/staged.json; else cat $root/booted.json; fi;; upgrade) {upgrade};; esac"),
+    );
+    fake
+}
+
+#[test]
+fn a_tag_that_is_followed_already_is_looked_at_anew_and_one_that_did_not_move_is_what_runs() {
+    for (upgrade, digest, went_well) in [
+        ("echo 'No changes in: registry.example.com/os/node:2'", "sha256:2222", true),
+        ("touch $root/staged", "sha256:3333", true),
+        ("echo 'no such manifest' >&2; exit 1", "no such manifest", false),
+    ] {
+        let fake = follower("", upgrade);
+        let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let hears = std::sync::Arc::clone(&heard);
+        let ended: Ended =
+            std::sync::Arc::new(move |worked, words| hears.lock().unwrap().push((worked, words.to_owned())));
+        let pull = begin(&fake.places, &Slot::default(), IMAGE, LONGEST, ended).unwrap();
+        let (client, thread) = watched(&pull);
+        thread.join().unwrap();
+        let last = client.text().lines().last().unwrap().to_owned();
+        assert!(last.contains(digest) && last.starts_with("{\"staged\":") == went_well, "{upgrade}: {last}");
+        let called = fake.called();
+        assert!(called.contains(&"bootc [upgrade]".to_owned()), "{called:?}");
+        assert!(!called.iter().any(|c| c.contains("bootc [switch]") || c.contains("--apply")), "{called:?}");
+        let heard = heard.lock().unwrap();
+        let [(worked, words)] = heard.as_slice() else { panic!("its end is told once: {heard:?}") };
+        assert!(*worked == went_well && words.contains(digest), "{words}");
+    }
+}
+
 #[test]
 fn the_nodes_clock_is_the_only_one_and_it_ends_the_pull() {
     let fake = node("echo $$ > $root/pid; sleep 60");
-    let pull = begin(&fake.places, &Slot::default(), IMAGE, Duration::from_secs(1)).unwrap();
+    let pull = begin(&fake.places, &Slot::default(), IMAGE, Duration::from_secs(1), unheard()).unwrap();
     let (client, thread) = watched(&pull);
     thread.join().unwrap();
     assert!(client.text().contains("was not done in"), "{}", client.text());
@@ -203,12 +252,28 @@ fn refusals_come_before_the_first_byte_and_run_nothing() {
 fn a_rollback_with_nothing_before_is_the_nodes_state_and_no_failure() {
     let fake = node("true");
     let backend = backend(&fake.places).unwrap();
-    let fault = rolled_back(backend.as_ref()).unwrap_err();
+    let fault = rolled_back(backend.as_ref(), false).unwrap_err();
     assert_eq!((fault.kind, fault.reason.as_str()), (Kind::State, "nothing-to-roll-back-to"));
     assert!(!fake.called().iter().any(|c| c.contains("rollback")));
     let text = include_str!("bootc/staged.json");
     let text = text.replace("\"rollback\": null,", "").replace("\"staged\"", "\"rollback\"");
     fake.program("/usr/bin/bootc", &format!("[[ $1 == rollback ]] || cat <<'END'\n{text}\nEND"));
-    assert_eq!(rolled_back(backend.as_ref()).unwrap().status, "rolled back");
+    assert_eq!(rolled_back(backend.as_ref(), false).unwrap().status, "rolled back");
     assert_eq!(fake.called().last().unwrap(), "bootc [rollback]", "and no `--apply`");
+}
+
+#[test]
+fn na8_a_rollback_drops_what_is_staged_only_when_it_is_told_so() {
+    let fake = node("true");
+    let text = include_str!("bootc/staged.json");
+    let before = "\"rollback\": { \"image\": { \"image\": { \"image\": \"a.example/b:0\", \"transport\": \"registry\" }, \"imageDigest\": \"sha256:0000\" } }";
+    let text = text.replace("\"rollback\": null", before);
+    fake.program("/usr/bin/bootc", &format!("[[ $1 == rollback ]] || cat <<'END'\n{text}\nEND"));
+    let backend = backend(&fake.places).unwrap();
+    let fault = rolled_back(backend.as_ref(), false).unwrap_err();
+    assert_eq!((fault.kind, fault.reason.as_str()), (Kind::State, "staged"));
+    assert!(fault.error.contains("sha256:2222") && fault.error.contains("sha256:0000"), "{}", fault.error);
+    assert!(!fake.called().contains(&"bootc [rollback]".to_owned()));
+    assert_eq!(rolled_back(backend.as_ref(), true).unwrap().status, "rolled back");
+    assert_eq!(fake.called().last().unwrap(), "bootc [rollback]");
 }
