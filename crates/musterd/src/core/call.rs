@@ -335,7 +335,8 @@ impl Ticket<'_> {
         Arc::new(move |worked, words| {
             say::info(&format!("what {name} began has ended: {words}"));
             let decision = if worked { Decision::Allowed } else { Decision::Failed };
-            core.audit.waits(event.clone().decision(decision).detail(words));
+            let reason = if worked { "done" } else { "failed" };
+            core.audit.waits(event.clone().decision(decision).reason(reason).detail(words));
         })
     }
 

@@ -172,8 +172,9 @@ fn go_on(places: &Places, core: &Core) {
     let stage = Operation::UpgradeStage.row().name;
     let adopted = ops::upgrade::adopt(places, &core.works, move |staged, words| {
         say::info(&format!("what {stage} began has ended: {words}"));
-        let decision = if staged { Decision::Allowed } else { Decision::Failed };
-        audit.waits(Event::new("ended").op(stage).decision(decision).detail(words));
+        let (decision, reason) =
+            if staged { (Decision::Allowed, "done") } else { (Decision::Failed, "failed") };
+        audit.waits(Event::new("ended").op(stage).decision(decision).reason(reason).detail(words));
     });
     if adopted {
         note(Event::new("resumed").op(stage));

@@ -142,8 +142,9 @@ impl<T: FnOnce(bool, &str)> Ends<'_, T> {
             }
             Err(fault) => (false, fault.error.clone()),
         };
-        self.0.end(done.map_or_else(|fault| StageEvent::Error(fault.error), StageEvent::Staged));
+        // Whoever hears of the end finds it written down.
         told(staged, &words);
+        self.0.end(done.map_or_else(|fault| StageEvent::Error(fault.error), StageEvent::Staged));
     }
 }
 

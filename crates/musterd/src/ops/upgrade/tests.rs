@@ -132,7 +132,10 @@ fn a_core_that_is_started_anew_follows_the_pull_of_the_one_before() {
     assert_eq!(fake.called().iter().filter(|c| c.starts_with("bootc [switch]")).count(), 1);
     assert!(!fake.places.at(crate::places::STAGING).exists());
     assert!(!adopt(&fake.places, &Works::default(), |_, _| panic!("there is none")));
-    // One of which nothing was begun, or whose end was seen and not written down.
+    // One of which nothing was begun, or whose end was seen and not written down. It waits, so that it makes no unit of itself.
+    for made in ["/go", "/staged"] {
+        std::fs::remove_file(fake.places.at(made)).unwrap();
+    }
     pull::begin_and_die(&fake.places, IMAGE).unwrap();
     std::fs::remove_file(fake.places.at("/unit")).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
