@@ -21,7 +21,7 @@ case "$1" in
   switch|upgrade) [ "$#" = 2 ] || [ "$*" = upgrade ]; rm -f done; echo "layers already present: 65; layers needed: 11 (214.0 MB)"
     n=0; until [ -e /run/go ]; do n=$((n+1)); printf 'Fetched %s\r' "$n"; sleep 0.2; done
     [ ! -e /run/fail ] || { echo "error: manifest unknown" >&2; exit 1; }
-    touch done; echo "Queued for next boot: $2" ;;
+    touch done; echo "Queued for next boot: ${2:-what is followed}" ;;
   *) exit 2 ;;
 esac
 "#;
