@@ -1,7 +1,8 @@
 //! Stops or kills a process of a node at a step of its own choice: as it makes a certain system call.
 //!
 //! The program is the one that ships, with nothing compiled into it: strace(1) follows its threads from outside and sends the
-//! signal as one of them enters the call, so that what is on the disk is what was there before it. A call is told by its kind and by
+//! signal as one of them enters the call. Who is killed has not made it, so that what is on the disk is what was there before it; who is
+//! stopped has, and goes no further. A call is told by its kind and by
 //! a name among its arguments (`-P`), counted in each thread for itself (`when=`). Children are followed too.
 
 use std::fs;

@@ -14,6 +14,11 @@ pub fn told(name: &str, operation: Option<Operation>, error: &Error) -> Fault {
         Error::Unreachable { .. } => Fault::new(Own::NodeUnreachable, what),
         Error::NotANode { .. } | Error::Call(_) => Fault::new(Own::NodeAnswer, what),
         Error::OtherCertificate { .. } => Fault::new(Own::NodeCertificate, what),
+        Error::TurnedAway { why: Turned::Ended, .. } => {
+            Fault::new(Own::NodeTurnedAway, what).why(why_turned(Turned::Ended)).fix(
+                "Compare the node's clock with this machine's, or issue another certificate: `muster pki issue`.",
+            )
+        }
         Error::TurnedAway { why, .. } => Fault::new(Own::NodeTurnedAway, what).why(why_turned(*why)),
         Error::Fault(fault) => of_node(name, operation, fault),
         Error::Answer { .. } if reads => Fault::new(Own::NodeAnswer, what),

@@ -134,6 +134,10 @@ impl Node {
         self.now.fetch_add(secs, Ordering::SeqCst);
     }
 
+    pub(super) fn earlier(&self, secs: u64) {
+        self.now.fetch_sub(secs, Ordering::SeqCst);
+    }
+
     /// As a boot does it: what is volatile is gone.
     pub(super) fn reboot(&self) {
         fs::remove_dir_all(self.at("/run")).expect("removed");

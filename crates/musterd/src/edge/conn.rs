@@ -36,6 +36,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
+/// The same where something was sent that nobody says to have got: no probe is sent then, and the kernel would try again for a quarter of an
+/// hour (tcp(7), `tcp_retries2`).
+const UNHEARD_MS: u32 = 120_000;
 
 /// A connection after its handshake.
 pub(crate) struct Conn {
@@ -289,6 +292,7 @@ pub(super) fn keep_alive(listener: &TcpListener) {
     let _ = sockopt::set_tcp_keepidle(listener, PROBE_AFTER);
     let _ = sockopt::set_tcp_keepintvl(listener, PROBE_EVERY);
     let _ = sockopt::set_tcp_keepcnt(listener, PROBES);
+    let _ = sockopt::set_tcp_user_timeout(listener, UNHEARD_MS);
 }
 
 #[cfg(test)]
@@ -311,6 +315,7 @@ mod tests {
                 sockopt::tcp_keepcnt(s),
             )
         };
+        assert_eq!(sockopt::tcp_user_timeout(&accepted), Ok(UNHEARD_MS));
         assert_eq!(seen(&accepted), (Ok(true), Ok(true), Ok(PROBE_AFTER), Ok(PROBE_EVERY), Ok(PROBES)));
         assert_ne!(seen(&client).0, Ok(true), "it is not the default");
     }

@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::operator::{Operator, holds, nothing_failed, until};
 use super::*;
 
+mod claim;
+mod clock;
+mod link;
 mod reset;
 mod stage;
 

@@ -416,3 +416,32 @@ fn m16_a_count_that_cannot_be_written_compares_nothing() {
     fs::remove_dir_all(file).expect("removed");
     assert_eq!(claim(&node, &owner, &operators).status, 200);
 }
+
+/// A node that does not know what time it is, as one without a battery before it has met a time server.
+#[test]
+fn s18_a_clock_that_is_years_off_at_a_claim_spends_no_try_and_is_mended_by_the_right_time() {
+    let years = 20 * 365 * 86400;
+    // Ahead: the authority has ended, by this clock. The code is as good as before.
+    let ahead = node();
+    ahead.document(MAINTENANCE);
+    let (owner, operators) = (ahead.open(), operators("ops"));
+    let code = ahead.code();
+    ahead.later(years);
+    let answer = claim(&ahead, &owner, &operators);
+    assert_eq!((answer.status, answer.reason.as_str()), (400, "bad-authority"));
+    assert!(owner.authority().is_none());
+    ahead.earlier(years);
+    assert_eq!(ahead.code().expose(), code.expose());
+    assert_eq!(claim(&ahead, &owner, &operators).status, 200);
+
+    // Behind: it is owned, and lets its owner in when it knows the time.
+    let behind = node();
+    behind.document(MAINTENANCE);
+    let owner = behind.open();
+    behind.earlier(years);
+    assert_eq!(claim(&behind, &owner, &operators).status, 200);
+    let alice = der_of(&operators.issue("alice", Role::Admin).certificate);
+    assert_eq!(owner.judge_certificate(&alice).expect_err("not yet").reason, "not-yet-valid");
+    behind.later(years);
+    owner.judge_certificate(&alice).unwrap_or_else(|e| panic!("{e}"));
+}

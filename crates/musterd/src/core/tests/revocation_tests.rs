@@ -128,3 +128,31 @@ fn m18_a_list_with_an_end_lets_only_look_after_it() {
     owner.take_list(operators.list(&[&mallory], 2, None).as_bytes()).unwrap_or_else(|e| panic!("{e}"));
     owner.allows(Operation::Reboot).unwrap_or_else(|e| panic!("{e}"));
 }
+
+/// A clock that is set back while the node runs: what had ended counts again, and what was revoked does not.
+#[test]
+fn m18_a_clock_that_jumps_back_lets_nobody_in_who_is_on_the_list_and_takes_no_older_list() {
+    let node = node();
+    let (owner, operators) = owned(&node);
+    let alice = der_of(&operators.issue("alice", Role::Admin).certificate);
+    let mallory = operators.issue("mallory", Role::Admin);
+    let list = operators.list(&[&mallory], 2, Some(NOW + 3600));
+    owner.take_list(list.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    node.later(7200);
+    owner.allows(Operation::Reboot).expect_err("ended");
+    node.earlier(7000);
+    owner.allows(Operation::Reboot).unwrap_or_else(|e| panic!("the list has not ended by this clock: {e}"));
+    let out = |der: &[u8]| owner.judge_certificate(der).expect_err("out").reason;
+    assert_eq!(out(&der_of(&mallory.certificate)), "revoked");
+    let older = operators.list(&[], 1, None);
+    assert_eq!(owner.take_list(older.as_bytes()).expect_err("older").reason, "crl-number");
+    let years = 20 * 365 * 86400;
+    node.earlier(years);
+    assert_eq!(out(&alice), "not-yet-valid");
+    assert_ne!(out(&der_of(&mallory.certificate)), "");
+    node.later(2 * years);
+    assert_eq!(out(&alice), "expired");
+    node.earlier(years);
+    owner.judge_certificate(&alice).unwrap_or_else(|e| panic!("the clock is right again: {e}"));
+    assert_eq!(out(&der_of(&mallory.certificate)), "revoked");
+}

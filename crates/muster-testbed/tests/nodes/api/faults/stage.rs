@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use super::*;
 use muster_testbed::binaries;
 
-const IMAGE: &str = "registry.example.com/os/node:2";
+pub(super) const IMAGE: &str = "registry.example.com/os/node:2";
 const POLICY: &str = r#"{"default":[{"type":"reject"}],"transports":{"docker":{"registry.example.com":[{"type":"sigstoreSigned","keyPath":"/k"}]}}}"#;
 const STAGED: &str = include_str!("../../../../../musterd/src/ops/upgrade/bootc/staged.json");
 const STAND_IN: &str = r#"#!/bin/bash
@@ -27,7 +27,7 @@ esac
 "#;
 const UNIT: &str = "muster-upgrade-stage.service";
 
-fn rig(name: &str) -> Result<Rig> {
+pub(super) fn rig(name: &str) -> Result<Rig> {
     Rig::claimed(name, |node, _| {
         let mut plain: Value = serde_json::from_str(STAGED)?;
         plain["status"]["staged"] = Value::Null;
@@ -39,46 +39,63 @@ fn rig(name: &str) -> Result<Rig> {
 }
 
 /// A client that stages.
-struct Client {
+pub(super) struct Client {
     child: Child,
     out: std::path::PathBuf,
 }
 
 impl Client {
-    fn start(rig: &Rig, image: &str) -> Result<Self> {
+    pub(super) fn start(rig: &Rig, image: &str) -> Result<Self> {
+        Self::run(rig, &["node", "upgrade", "a", "--image", image, "--stage-only", "--yes"])
+    }
+
+    pub(super) fn run(rig: &Rig, args: &[&str]) -> Result<Self> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let out = rig.alice.file(&format!("stage-{number}"));
-        let args = ["node", "upgrade", "a", "--image", image, "--stage-only", "--yes"];
-        let mut command = rig.alice.command(&binaries()?.muster, &args);
+        let mut command = rig.alice.command(&binaries()?.muster, args);
         command.env("MUSTER_CLIENT", "pki/clients/alice.pem");
         let file = std::fs::File::create(&out)?;
         let child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
         Ok(Self { child, out })
     }
 
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    fn until(&self, words: &str) -> Result<()> {
+    pub(super) fn until(&self, words: &str) -> Result<()> {
         until(words, || Ok(self.said().contains(words).then_some(()))).with_context(|| self.said())
     }
 
-    fn ends(&mut self, code: i32) -> Result<()> {
-        let status = until("the client ends", || Ok(self.child.try_wait()?)).with_context(|| self.said())?;
+    pub(super) fn ends(&mut self, code: i32) -> Result<()> {
+        self.ends_within(Duration::from_secs(60), code)
+    }
+
+    pub(super) fn ends_within(&mut self, limit: Duration, code: i32) -> Result<()> {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if begun.elapsed() > limit {
+                let _ = self.child.kill();
+                bail!("the client does not end: {}", self.said());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
         anyhow::ensure!(status.code() == Some(code), "{status}, not {code}: {}", self.said());
         Ok(())
     }
 }
 
 impl Rig {
-    fn unit(&self, property: &str) -> Result<String> {
+    pub(super) fn unit(&self, property: &str) -> Result<String> {
         Ok(self.node.sh(&format!("systemctl show --value --property={property} {UNIT}"))?.trim().to_owned())
     }
 
     /// Nothing is left of a pull, and its image is what comes next or is not.
-    fn pulled(&self, pulls: usize, staged: bool) -> Result<()> {
+    pub(super) fn pulled(&self, pulls: usize, staged: bool) -> Result<()> {
         holds(&self.node, "[ ! -e /run/muster/stage.json ] && [ ! -e /run/muster/stage.log ]")?;
         assert_eq!(self.unit("LoadState")?, "not-found");
         let called = self.node.sh("grep -c ^switch /var/lib/bootc/called || true")?;
@@ -88,7 +105,7 @@ impl Rig {
         nothing_failed(&self.node)
     }
 
-    fn fresh(&self) -> Result<()> {
+    pub(super) fn fresh(&self) -> Result<()> {
         self.node.sh(
             "rm -f /run/go /run/fail /var/lib/bootc/done /var/lib/bootc/called; touch /var/lib/bootc/called",
         )?;

@@ -1,0 +1,169 @@
+//! The cable is pulled while streams run: neither side is told.
+
+use std::process::{Child, Command, Stdio};
+
+use super::stage::{Client, IMAGE, rig};
+use super::*;
+
+/// What the node may take until it has noticed: two minutes, as its page says, and what a busy machine adds.
+const NODE: Duration = Duration::from_secs(150);
+/// And the command line: one.
+const CLIENT: Duration = Duration::from_secs(90);
+
+fn follows(rig: &Rig, unit: &str) -> Result<Client> {
+    Client::run(rig, &["node", "logs", "a", "--unit", unit, "-n", "2", "--follow"])
+}
+
+/// Begins to send a list of 64 KiB, and goes no further than its first bytes.
+fn uploads(rig: &Rig) -> Result<Child> {
+    let script = format!(
+        "(printf 'PUT /v1/ca/crl HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: 65536\\r\\n\\r\\nMII'; exec sleep 300) | \
+         exec openssl s_client -quiet -connect {}:7443 -cert pki/clients/alice.pem -key pki/clients/alice.key",
+        rig.node.addr()
+    );
+    let mut command = rig.alice.command("/bin/bash".as_ref(), &["-c", &script]);
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+}
+
+/// Connections of clients that the edge has.
+fn seats(node: &Node) -> Result<usize> {
+    Ok(node.sh("ss -Htn state established '( sport = :7443 )'")?.lines().count())
+}
+
+#[test]
+fn fault_link_cut_mid_stream_frees_the_seats_and_tells_the_clients() -> Result<()> {
+    require_root_or_skip!();
+    let rig = rig("fault-link")?;
+    let node = &rig.node;
+    node.put(
+        "/run/systemd/system/kubelet.service",
+        b"[Service]\nExecStart=/bin/bash -c 'while :; do echo noise; sleep 0.1; done'\n",
+        0o644,
+    )?;
+    node.sh("systemctl daemon-reload; systemctl start kubelet")?;
+    rig.fresh()?;
+    let mut noisy = follows(&rig, "kubelet")?;
+    let mut quiet = follows(&rig, "muster-bootstrap")?;
+    let mut pull = Client::start(&rig, IMAGE)?;
+    let mut upload = uploads(&rig)?;
+    noisy.until("noise")?;
+    quiet.until("built as")?;
+    pull.until("Fetched 2")?;
+    until("all of them are there", || Ok((seats(node)? == 4).then_some(())))?;
+
+    node.cut_link()?;
+    let cut = Instant::now();
+    for (client, code) in [(&mut noisy, 5), (&mut quiet, 5), (&mut pull, 8)] {
+        client.ends_within(CLIENT, code)?;
+        anyhow::ensure!(client.said().contains("error["), "{}", client.said());
+    }
+    println!("the clients know after {:.0} s", cut.elapsed().as_secs_f64());
+    while seats(node)? > 0 {
+        anyhow::ensure!(cut.elapsed() < NODE, "{} seats are still taken", seats(node)?);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    println!("the node knows after {:.0} s", cut.elapsed().as_secs_f64());
+    holds(node, "! pgrep -x journalctl")?;
+    let _ = Command::new("kill").args(["-KILL", &upload.id().to_string()]).status();
+    let _ = upload.wait();
+
+    // The pull went on, and a call for the same image attaches to it.
+    assert_eq!(rig.unit("SubState")?, "running");
+    node.restore_link()?;
+    rig.answers()?;
+    let mut again = Client::start(&rig, IMAGE)?;
+    again.until("layers needed: 11")?;
+    node.sh("touch /run/go")?;
+    again.ends(0)?;
+    rig.pulled(1, true)
+}
+
+/// As many followers as the page allows for, and clients that read nothing; memory of both processes at the end of it.
+#[test]
+fn fault_two_hundred_followers_of_one_journal_and_clients_that_never_read() -> Result<()> {
+    require_root_or_skip!();
+    let rig = Rig::claimed("fault-crowd", |_, _| Ok(()))?;
+    let node = &rig.node;
+    node.put(
+        "/run/systemd/system/kubelet.service",
+        b"[Service]\nExecStart=/bin/bash -c 'n=0; while :; do n=$((n+1)); echo \"tick $n\"; sleep 0.1; done'\nLogRateLimitIntervalSec=0\n",
+        0o644,
+    )?;
+    node.sh("systemctl daemon-reload; systemctl start kubelet")?;
+    let before = memory(node)?;
+    // By the real client's library in one process each would be dear here: s_client, as any other client.
+    let mut crowd = Vec::new();
+    for _ in 0..200 {
+        crowd.push(follower(&rig, false)?);
+    }
+    let mut deaf = Vec::new();
+    for _ in 0..4 {
+        deaf.push(follower(&rig, true)?);
+    }
+    until("all of them are let in", || Ok((seats(node)? >= 204).then_some(())))?;
+    let deaf_to = |c: &&Follower| !c.heard().contains("tick ");
+    until("everybody hears", || Ok((crowd.iter().filter(deaf_to).count() == 0).then_some(())))?;
+    assert_eq!(node.sh("pgrep -xc journalctl")?, "1\n", "one journalctl for all of them");
+    // Who reads loses nothing for the others, and who asks something else is answered.
+    std::thread::sleep(Duration::from_secs(3));
+    rig.alice.muster(&["node", "status", "a"])?.check()?;
+    let after = memory(node)?;
+    println!("memory of core and edge: {before:?} KiB, with 204 streams {after:?} KiB");
+    assert!(after.0 < 64 * 1024 && after.1 < 96 * 1024, "core and edge: {after:?} KiB");
+    for follower in &crowd {
+        let heard = follower.heard();
+        let ticks: Vec<u32> =
+            heard.split("tick ").skip(1).filter_map(|t| t.split('"').next()?.parse().ok()).collect();
+        assert!(ticks.len() > 10 && ticks.windows(2).all(|w| w[1] == w[0] + 1), "none is missed: {ticks:?}");
+    }
+    drop(crowd);
+    drop(deaf);
+    until("the seats are free", || Ok((seats(node)? == 0).then_some(())))?;
+    holds(node, "! pgrep -x journalctl")?;
+    nothing_failed(node)
+}
+
+/// Resident memory of core and edge, KiB.
+fn memory(node: &Node) -> Result<(u64, u64)> {
+    let of = |argv| -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", node.outer_pid(argv)?))?;
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    };
+    Ok((of(CORE)?, of(EDGE)?))
+}
+
+/// A follower with openssl's client.
+struct Follower {
+    child: Child,
+    out: std::path::PathBuf,
+}
+
+impl Follower {
+    fn heard(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap_or_default()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn follower(rig: &Rig, deaf: bool) -> Result<Follower> {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let out = rig.alice.file(&format!("heard-{}", NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+    // Who is deaf stops reading: its pipe fills, then its socket.
+    let sink = if deaf { "| sleep 300" } else { "" };
+    let script = format!(
+        "(printf 'GET /v1/logs?unit=kubelet&lines=100&follow=true HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n'; exec sleep 300) | \
+         openssl s_client -quiet -connect {}:7443 -cert pki/clients/alice.pem -key pki/clients/alice.key {sink}",
+        rig.node.addr()
+    );
+    let mut command = rig.alice.command("/usr/bin/setsid".as_ref(), &["bash", "-c", &script]);
+    let child =
+        command.stdin(Stdio::null()).stdout(std::fs::File::create(&out)?).stderr(Stdio::null()).spawn()?;
+    Ok(Follower { child, out })
+}
