@@ -130,9 +130,32 @@ pub struct Management {
     /// What its bootstrap waits for: `claim` or `document`; absent when it waits for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// `none`, or the number of the revocation list that it obeys.
+    /// `none`, or the number of the revocation list that it obeys; in words, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revocation: Option<String>,
+    /// Fingerprint of the authority that it obeys; absent while nobody owns it.
+    #[serde(default, rename = "operatorCA", skip_serializing_if = "Option::is_none")]
+    pub operator_ca: Option<String>,
+    /// The revocation list that it has; absent where it never took one under this authority, or lost it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revocation_list: Option<RevocationList>,
+}
+
+/// A revocation list that a node has.
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RevocationList {
+    /// Its number (crlNumber, RFC 5280), hex in lower case.
+    pub number: String,
+    /// How many certificates it revokes.
+    pub revoked: u64,
+    /// When it ends, where it does: RFC 3339, UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_update: Option<String>,
+    /// It has ended: the node lets look, and takes the next list, and nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
 }
 
 /// How far a node is taken apart.

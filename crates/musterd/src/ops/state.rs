@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use muster_api::Fault;
-use muster_api::node::{Kubernetes, Management, Node, NodeHealth, Os};
+use muster_api::node::{Kubernetes, Management, Node, NodeHealth, Os, RevocationList};
 use muster_core::Machine;
 use muster_core::machine::Hold;
 use muster_sys::command::Command;
@@ -88,6 +88,16 @@ fn management(owner: &Ownership, revocation: &Revocation, machine: Machine) -> M
             Revocation::List { number, ended: false, .. } => Some(number.clone()),
             Revocation::List { number, .. } => Some(format!("{number} (ended)")),
             Revocation::Lost(_) => Some("lost".to_owned()),
+        },
+        operator_ca: owner.authority.map(|a| a.to_string()),
+        revocation_list: match revocation {
+            Revocation::List { number, revoked, next_update, ended } => Some(RevocationList {
+                number: number.clone(),
+                revoked: u64::try_from(*revoked).unwrap_or(u64::MAX),
+                next_update: next_update.map(|t| t.to_string()),
+                ended: *ended,
+            }),
+            Revocation::None | Revocation::Lost(_) => None,
         },
     }
 }
@@ -262,14 +272,25 @@ mod tests {
             at: None,
             tainted: true,
             open_enrolment: false,
-            authority: None,
+            authority: Some(muster_tls::Fingerprint::of(b"ca")),
         };
         let list = Revocation::List { number: "0a".to_owned(), revoked: 1, next_update: None, ended: false };
         let told = management(&owner, &list, Machine::UNCLAIMED);
         assert_eq!(
             serde_json::to_value(told).unwrap(),
-            serde_json::json!({ "claimedBy": "open", "unauthenticated": true, "waitsFor": "claim", "revocation": "0a" })
+            serde_json::json!({
+                "claimedBy": "open", "unauthenticated": true, "waitsFor": "claim", "revocation": "0a",
+                "operatorCA": muster_tls::Fingerprint::of(b"ca").to_string(),
+                "revocationList": { "number": "0a", "revoked": 1 },
+            })
         );
+        let ended = Revocation::List { number: "0a".to_owned(), revoked: 1, next_update: None, ended: true };
+        let told = management(&owner, &ended, Machine::UNCLAIMED);
+        assert_eq!(told.revocation.as_deref(), Some("0a (ended)"));
+        let list = told.revocation_list.unwrap();
+        assert_eq!((list.number.as_str(), list.ended), ("0a", true), "the number is no words");
+        let lost = management(&owner, &Revocation::Lost("x".to_owned()), Machine::UNCLAIMED);
+        assert_eq!((lost.revocation.as_deref(), lost.revocation_list), (Some("lost"), None));
         assert_eq!(
             management(&owner, &Revocation::None, Machine::UNCLAIMED).revocation.as_deref(),
             Some("none")

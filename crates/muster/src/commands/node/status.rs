@@ -52,6 +52,18 @@ pub(crate) fn verdict(n: &Node) -> String {
     n.health.verdict.clone().or_else(|| n.health.greenboot.clone()).unwrap_or_default()
 }
 
+/// The list that it has, or what it says in words.
+fn revocation(n: &Node) -> Option<String> {
+    let Some(list) = &n.management.revocation_list else { return n.management.revocation.clone() };
+    let end = match (&list.next_update, list.ended) {
+        (Some(at), true) => format!(", ended {at}"),
+        (None, true) => ", ended".to_owned(),
+        (Some(at), false) => format!(", until {at}"),
+        (None, false) => String::new(),
+    };
+    Some(format!("list {}, {} revoked{end}", list.number, list.revoked))
+}
+
 pub(crate) fn owner(n: &Node) -> String {
     let by = n.management.claimed_by.clone().unwrap_or_default();
     if n.management.unauthenticated { format!("{by} (unauthenticated)") } else { by }
@@ -97,7 +109,8 @@ pub(crate) fn full(n: &Node) -> Vec<(&'static str, String)> {
     line("health", Some(verdict(n)).filter(|v| !v.is_empty()).map(|v| v + &by));
     line("uptime", n.health.uptime_seconds.map(uptime));
     line("claimed by", Some(owner(n)));
-    line("revocation", n.management.revocation.clone());
+    line("obeys", n.management.operator_ca.clone());
+    line("revocation", revocation(n));
     line("waits for", n.management.waits_for.clone());
     let open = "whoever comes first takes it (api.insecure)";
     line("enrolment", n.management.open_enrolment.then(|| open.to_owned()));

@@ -106,7 +106,8 @@ pub fn rotate(rotation: Rotation, now: UtcTime, printer: &mut Printer) -> Outcom
 async fn one(callee: &Callee, change: &Change) -> Result<RotateAnswer, Fault> {
     let name = &callee.chosen.name;
     let state = callee.told(Operation::NodeState, callee.node.state().await)?;
-    let list = state.management.revocation.filter(|r| r != "none").unwrap_or_default();
+    obeys_the_old(name, state.management.operator_ca.as_deref(), change)?;
+    let list = state.management.revocation_list.map(|l| l.number).unwrap_or_default();
     let node = callee.chosen.pinned()?;
     let text = rotation_text(
         node.bytes(),
@@ -130,6 +131,26 @@ async fn one(callee: &Callee, change: &Change) -> Result<RotateAnswer, Fault> {
     }
     prove(callee, change).await?;
     Ok(answer)
+}
+
+/// Whether a node obeys whom it is to be taken from. One that does not would refuse the signature, with less to say about it.
+fn obeys_the_old(name: &str, obeys: Option<&str>, change: &Change) -> Result<(), Fault> {
+    let (old, new) = (change.old.fingerprint().to_string(), change.new.fingerprint().to_string());
+    match obeys {
+        Some(now) if now == new => Err(Fault::new(
+            Own::PkiFile,
+            format!("{name}: it obeys {new} already, the authority that it was to get"),
+        )
+        .fix("Nothing is to be done for it.")),
+        Some(now) if now != old => Err(Fault::new(
+            Own::PkiFile,
+            format!("{name}: it obeys {now}, and is to be taken from {old}, which is another authority"),
+        )
+        .fix(
+            "Name the folder of the authority that it obeys: `muster node status` shows which one that is.",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// How often and for how long a node that changed its owner is asked for the new client.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ui::model::Tab;
-use muster_api::node::ResetState;
+use muster_api::node::{ResetState, RevocationList};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 
@@ -27,7 +27,17 @@ fn evil(text: &str) -> Node {
             uptime_seconds: Some(u64::MAX),
             boot_id: t(),
         },
-        management: Management { claimed_by: t(), waits_for: t(), revocation: t(), ..Management::default() },
+        management: Management {
+            claimed_by: t(),
+            waits_for: t(),
+            operator_ca: t(),
+            revocation_list: Some(RevocationList {
+                number: t().unwrap_or_default(),
+                next_update: t(),
+                ..RevocationList::default()
+            }),
+            ..Management::default()
+        },
         reset: Some(ResetState { phase: text.to_owned(), error: t() }),
     }
 }

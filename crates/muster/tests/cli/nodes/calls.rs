@@ -198,8 +198,18 @@ fn s15_a_rotation_is_signed_by_the_new_authority_and_proven_after() {
     let (was, is) = (old.clone(), new.clone());
     let holder = std::sync::Arc::new(std::sync::OnceLock::new());
     let node = std::sync::Arc::clone(&holder);
+    let obeys = std::sync::Arc::new(std::sync::Mutex::new("SHA256:another".to_owned()));
+    let now = std::sync::Arc::clone(&obeys);
     let answers = move |seen: &muster_client::testing::Seen| match target(seen) {
-        "GET /v1/node" => reply(200, "", STATE.as_bytes()),
+        "GET /v1/node" => {
+            // In words the list's number has more beside it than what is signed.
+            let list = r#"{"number":"0a","revoked":2,"ended":true}"#;
+            let told = format!(
+                r#"{{"hostname":"edge-1","bootstrapped":true,"management":{{"revocation":"0a (ended)","operatorCA":"{}","revocationList":{list}}}}}"#,
+                now.lock().unwrap()
+            );
+            reply(200, "", told.as_bytes())
+        }
         "GET /v1/proof" => nonce(),
         "GET /v1/health" => reply(200, "", br#"{"status":"ok","role":"muster:admin"}"#),
         "POST /v1/ca/rotate" => {
@@ -211,7 +221,7 @@ fn s15_a_rotation_is_signed_by_the_new_authority_and_proven_after() {
                 print.bytes(),
                 was.fingerprint().bytes(),
                 is.fingerprint().bytes(),
-                "",
+                "0a",
             );
             let der = muster_tls::one_certificate(&body.proof).unwrap();
             let good =
@@ -219,7 +229,10 @@ fn s15_a_rotation_is_signed_by_the_new_authority_and_proven_after() {
                     .is_ok();
             let answer = format!(r#"{{"status":"rotated","operatorCA":"{}","note":"x"}}"#, is.fingerprint());
             match good {
-                true => reply(200, "", answer.as_bytes()),
+                true => {
+                    *now.lock().unwrap() = is.fingerprint().to_string();
+                    reply(200, "", answer.as_bytes())
+                }
                 false => reply(401, "", br#"{"error":"no","reason":"bad-signature"}"#),
             }
         }
@@ -234,10 +247,20 @@ fn s15_a_rotation_is_signed_by_the_new_authority_and_proven_after() {
     assert!(ran.err.contains("is no admin of the new authority"), "{}", ran.err);
     let ran = nodes.ran("pki rotate edge-1 --to new --to-client bob", 4);
     assert!(ran.err.contains("error[confirm-needed]: "), "{}", ran.err);
+    let shown = nodes.ran("node status edge-1", 0).out;
+    assert!(
+        shown.contains("obeys       SHA256:another") && shown.contains("list 0a, 2 revoked, ended"),
+        "{shown}"
+    );
+    let ran = nodes.ran("pki rotate edge-1 --to new --to-client bob --yes", 3);
+    assert!(ran.err.contains("it obeys SHA256:another, and is to be taken from"), "{}", ran.err);
     assert!(!targets(&server).contains(&"POST /v1/ca/rotate".to_owned()));
+    *obeys.lock().unwrap() = old.fingerprint().to_string();
     let ran = nodes.ran("pki rotate edge-1 --to new --to-client bob --yes", 0);
     assert!(ran.out.contains(&new.fingerprint().to_string()), "{}", ran.out);
     assert_eq!(targets(&server).last().map(String::as_str), Some("GET /v1/health"));
+    let ran = nodes.ran("pki rotate edge-1 --to new --to-client bob --yes", 3);
+    assert!(ran.err.contains("already"), "{}", ran.err);
     let ran = nodes.ran("pki rotate edge-1 --to pki --yes", 3);
     assert!(ran.err.contains("has the key of the old one"), "{}", ran.err);
 }
