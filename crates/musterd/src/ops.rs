@@ -36,6 +36,8 @@ pub struct Caller {
     pub role: Role,
     /// Where from, as the edge says.
     pub address: String,
+    /// [`Owner::trusts`] by which it was let in.
+    pub judged_by: u64,
 }
 
 /// What is asked.

@@ -7,14 +7,13 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use muster_api::{Answer, Fault, Kind, NDJSON, Route};
-use muster_core::UtcTime;
 use muster_core::operation::{Audit as Kept, Danger, Row};
-use muster_sys::clock;
 use muster_tls::Fingerprint;
 
 use super::audit::{Decision, Event, Room, Who};
@@ -277,7 +276,7 @@ impl Ticket<'_> {
         let content = NDJSON.to_owned();
         let reply = Reply { status: 200, content, audit, retry_after: None, no_store: true };
         let deadline = Instant::now() + Duration::from_secs(self.row.deadline.into());
-        let mut sink = Sink { stream, handle: &self.handle, until: deadline, failed: false };
+        let mut sink = Sink { core: self.core, stream, handle: &self.handle, until: deadline, failed: false };
         let begun = message(&reply).and_then(|bytes| {
             Timed::new(stream, TAKEN).write_all(&bytes)?;
             Ok(())
@@ -285,7 +284,7 @@ impl Ticket<'_> {
         // A pull goes on when its client has left, so it is begun whether or not the client hears.
         let done = pump(&mut sink);
         // Whoever is let in no longer gets no end either: what he has is not the whole.
-        let dead = self.handle.is_dead(UtcTime::from_unix(clock::unix_seconds()));
+        let dead = link::judge_again(self.core, &self.handle).is_err();
         let cut = begun.is_err() || done.is_err() || dead;
         if self.is_first() {
             let (decision, reason) = match (sink.failed, cut) {
@@ -326,7 +325,8 @@ impl Ticket<'_> {
     fn caller(&self) -> Result<Caller, Fault> {
         let client = &self.handle.client;
         let role = client.role.ok_or_else(|| Fault::role(self.row.role, None))?;
-        Ok(Caller { name: client.name.clone(), role, address: self.handle.address.clone() })
+        let judged_by = self.handle.judged_by.load(Ordering::Acquire);
+        Ok(Caller { name: client.name.clone(), role, address: self.handle.address.clone(), judged_by })
     }
 
     /// Where the end of what this call begins is written down, by its id, in the record and in the journal.
@@ -392,6 +392,7 @@ fn no_body() -> Fault {
 
 /// A client at the other end of a stream.
 struct Sink<'s> {
+    core: &'s Core,
     stream: &'s UnixStream,
     handle: &'s Handle,
     until: Instant,
@@ -401,7 +402,7 @@ struct Sink<'s> {
 
 impl Sink<'_> {
     fn over(&self) -> bool {
-        Instant::now() >= self.until || self.handle.is_dead(UtcTime::from_unix(clock::unix_seconds()))
+        Instant::now() >= self.until || link::judge_again(self.core, self.handle).is_err()
     }
 }
 

@@ -226,7 +226,7 @@ impl Owner {
         let _lock = hold::lock(self.disk()).map_err(|e| refused(Kind::State, "busy", e))?;
         let mut warnings = record::commit(self.disk(), &ca, record.clone(), claim.document.clone())
             .map_err(|e| refused(Kind::Failed, "disk", format!("the claim was not made: {e}")))?;
-        state.trust = Some(Trust::new(ca.clone(), Held::None));
+        self.trust_anew(state, Some(Trust::new(ca.clone(), Held::None)));
         state.record = Some(record);
         // Nothing of an owner before can be in force; what lies there names another authority anyway.
         let dropped = super::revocation::drop_all(self.disk());

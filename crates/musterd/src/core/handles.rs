@@ -25,7 +25,7 @@ pub struct Handle {
     /// Where from, as the edge says.
     pub address: String,
     /// The state of trust that it was last judged under.
-    pub generation: AtomicU64,
+    pub judged_by: AtomicU64,
     dead: AtomicBool,
 }
 
@@ -38,11 +38,11 @@ impl Handle {
         client: Client,
         certificate: Vec<u8>,
         address: String,
-        generation: u64,
+        judged_by: u64,
     ) -> Result<Self, muster_sys::SysError> {
         let id = muster_sys::system::random_128()?.iter().map(|b| format!("{b:02x}")).collect();
-        let (generation, dead) = (AtomicU64::new(generation), AtomicBool::new(false));
-        Ok(Self { id, client, certificate, address, generation, dead })
+        let (judged_by, dead) = (AtomicU64::new(judged_by), AtomicBool::new(false));
+        Ok(Self { id, client, certificate, address, judged_by, dead })
     }
 
     /// Whether it may be used no more; also by what it began.

@@ -131,13 +131,13 @@ fn open(core: &Core, link: &Link, address: String, proof: Proof) -> Result<Strin
         && proof.signature.len() <= MAX_SIGNATURE;
     let judged = if small {
         // Read before the judgement: a change during it makes the handle one of an older state, to be judged again.
-        let generation = core.owner.generation();
-        core.owner.judge(&proof).map(|client| (client, generation))
+        let judged_by = core.owner.trusts();
+        core.owner.judge(&proof).map(|client| (client, judged_by))
     } else {
         Err(Fault::new(Kind::Unproven, "certificate", "a certificate or signature that is too long"))
     };
-    let judged = judged.and_then(|(client, generation)| {
-        let handle = Handle::new(client, proof.certificate.clone(), shown(&address), generation)
+    let judged = judged.and_then(|(client, judged_by)| {
+        let handle = Handle::new(client, proof.certificate.clone(), shown(&address), judged_by)
             .map_err(|e| Fault::failed("internal", e.line()))?;
         let id = handle.id.clone();
         if link.handles.put(Arc::new(handle)) {
@@ -197,8 +197,8 @@ fn told(link: &Link, refused: &Refused) -> Event {
 /// Why its client would not be let in now.
 pub(crate) fn judge_again(core: &Core, handle: &Handle) -> Result<(), Fault> {
     let now = UtcTime::from_unix(clock::unix_seconds());
-    let generation = core.owner.generation();
-    if handle.generation.load(Ordering::Acquire) == generation && !handle.is_dead(now) {
+    let judged_by = core.owner.trusts();
+    if handle.judged_by.load(Ordering::Acquire) == judged_by && !handle.is_dead(now) {
         return Ok(());
     }
     let client = core.owner.judge_certificate(&handle.certificate)?;
@@ -210,20 +210,25 @@ pub(crate) fn judge_again(core: &Core, handle: &Handle) -> Result<(), Fault> {
             "this connection's client was judged otherwise before",
         ));
     }
-    handle.generation.store(generation, Ordering::Release);
+    handle.judged_by.store(judged_by, Ordering::Release);
     Ok(())
 }
 
 /// After the trust changed: everybody is judged again, whoever fails is cut, and the edge serves anew.
 pub(crate) fn trust_changed(core: &Core, link: &Link) {
+    let mut ended = Vec::new();
     for handle in link.handles.list() {
         if let Err(fault) = judge_again(core, &handle)
             && link.handles.end(&handle.id)
         {
             let who = Who::from(&*handle);
             core.audit.waits(Event::new("cut").reason(&fault.reason).who(who).address(&handle.address));
-            link.tell(&ToEdge::Drop { handle: handle.id.clone() });
+            ended.push(handle.id.clone());
         }
+    }
+    // All are ended before the first is told: an edge that does not read holds up nobody's end.
+    for handle in ended {
+        link.tell(&ToEdge::Drop { handle });
     }
     link.tell(&ToEdge::Serve(core.owner.serve()));
 }

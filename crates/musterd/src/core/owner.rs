@@ -11,6 +11,7 @@
 //! out: the API runs on its defaults, with proofs demanded, and says so.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ pub(super) struct Shared {
     pub(super) now: Clock,
     pub(super) state: Mutex<State>,
     changed: Condvar,
+    /// See [`Owner::trusts`].
+    trusts: AtomicU64,
 }
 
 /// Whom clients are judged by. Never changed: another authority or list is another one, whose judge remembers nobody.
@@ -182,7 +185,8 @@ impl Owner {
     }
 
     pub(super) fn of(disk: Disk, now: Clock, state: State) -> Self {
-        Self { shared: Arc::new(Shared { disk, now, state: Mutex::new(state), changed: Condvar::new() }) }
+        let (state, changed, trusts) = (Mutex::new(state), Condvar::new(), AtomicU64::new(0));
+        Self { shared: Arc::new(Shared { disk, now, state, changed, trusts }) }
     }
 
     pub(super) fn trust(&self) -> Option<Arc<Trust>> {
@@ -244,8 +248,19 @@ impl Owner {
         self.lock().settings.proof_required()
     }
 
-    /// Rises whenever somebody who was let in may be so no longer: another authority, another list, no owner, another serving key.
-    /// Handles of an older number are judged again with [`Owner::judge_certificate`], and the edge gets [`Owner::serve`] anew.
+    /// Rises the moment that whom the node obeys changes: another authority, another list, no owner. A handle that was judged by an
+    /// older number is judged again, with [`Owner::judge_certificate`], before anything is done for it.
+    #[must_use]
+    pub fn trusts(&self) -> u64 {
+        self.shared.trusts.load(Ordering::Acquire)
+    }
+
+    pub(super) fn trust_anew(&self, state: &mut State, trust: Option<Arc<Trust>>) {
+        state.trust = trust;
+        self.shared.trusts.fetch_add(1, Ordering::Release);
+    }
+
+    /// Rises when a change of trust, or of the serving key, is told to the edge and to those who are connected.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.lock().generation
@@ -259,8 +274,8 @@ impl Owner {
         waited.unwrap_or_else(PoisonError::into_inner).0.generation
     }
 
-    /// Makes a change of trust count for those who are connected already. Whoever made the change calls it when his answer is out,
-    /// since it may cut his own connection; new connections are judged by the change from the moment it was made.
+    /// Tells a change to the edge, and cuts those who are connected and let in no longer. Whoever made the change calls it when his
+    /// answer is out, since it may cut his own connection. The change itself counts from the moment it was made ([`Owner::trusts`]).
     pub fn announce(&self) {
         self.lock().generation += 1;
         self.shared.changed.notify_all();
@@ -369,7 +384,7 @@ impl Owner {
         }
         let held = revocation::take(self.disk(), trust.authority(), list)?;
         let told = held.told(self.now());
-        state.trust = Some(Trust::new(trust.authority().clone(), held));
+        self.trust_anew(&mut state, Some(Trust::new(trust.authority().clone(), held)));
         Ok(told)
     }
 
@@ -387,7 +402,7 @@ impl Owner {
         }
         hold::forget(self.disk()).map_err(failed)?;
         record::forget(self.disk()).map_err(failed)?;
-        state.trust = None;
+        self.trust_anew(&mut state, None);
         state.record = None;
         revocation::drop_all(self.disk()).map_err(failed)?;
         identity::remove(&self.disk().api).map_err(failed)

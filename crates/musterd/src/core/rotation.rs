@@ -38,6 +38,8 @@ pub struct Rotation<'r> {
     pub authority: &'r str,
     /// A client's certificate under it, PEM.
     pub proof: &'r str,
+    /// [`Owner::trusts`] by which whoever asks was let in.
+    pub judged_by: u64,
     /// By the key of `proof`, over [`muster_api::rotation_text`]: a SignatureScheme of TLS 1.3, and the signature.
     pub signature: Option<(u16, &'r [u8])>,
 }
@@ -92,6 +94,11 @@ impl Owner {
     pub fn rotate(&self, rotation: &Rotation<'_>) -> Result<OperatorCa, Fault> {
         let mut state = self.lock();
         let trust = state.trust.clone().ok_or_else(unclaimed)?;
+        // Under the lock: of two rotations at once the second is by a client of an owner that was.
+        if rotation.judged_by != self.trusts() {
+            let error = "whom the node obeys has changed since this call was let in";
+            return Err(Fault::state("busy", error).fix("Ask again."));
+        }
         let new = OperatorCa::from_pem(rotation.authority, self.now())
             .map_err(|e| Fault::bad("bad-authority", format!("operatorCA: {e}")))?;
         if new.same_key(trust.authority()) {
@@ -150,6 +157,13 @@ impl Owner {
             .clone()
             .ok_or("nobody owns this node: claim it, this is for one whose owner lost its key")?;
         let new = OperatorCa::from_pem(pem, self.now()).map_err(|e| format!("the file: {e}"))?;
+        // Else its list would go, and whom it revoked would be let in again.
+        if new.same_key(trust.authority()) {
+            return Err(
+                "the file has the key of the authority that owns the node already; nothing was changed"
+                    .to_owned(),
+            );
+        }
         self.replace_owner(&mut state, trust.authority(), &new)?;
         drop(state);
         self.announce();
@@ -158,6 +172,12 @@ impl Owner {
     }
 
     fn replace_owner(&self, state: &mut State, old: &OperatorCa, new: &OperatorCa) -> Result<(), String> {
+        let _lock = hold::lock(self.disk())?;
+        // Else the change would be written over a claim whose document is not in its place yet, and the node be built by another.
+        record::recover(self.disk(), Some(old))?;
+        if record::is_pending(self.disk()) {
+            return Err("what came with the claim cannot be put in its place, and comes first".to_owned());
+        }
         record::keep_previous(self.disk(), old)?;
         let record = Record::new(Method::Rotation, self.now(), state.record.as_ref());
         record::commit(self.disk(), new, record.clone(), None)?.iter().for_each(|w| say::warning(w));
@@ -165,7 +185,7 @@ impl Owner {
         if let Err(e) = revocation::drop_all(self.disk()) {
             say::warning(&e);
         }
-        state.trust = Some(Trust::new(new.clone(), Held::None));
+        self.trust_anew(state, Some(Trust::new(new.clone(), Held::None)));
         state.record = Some(record);
         Ok(())
     }

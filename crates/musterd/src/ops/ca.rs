@@ -22,6 +22,7 @@ pub(super) fn rotate(request: &Request<'_>) -> Result<Done, Fault> {
     let new = request.owner.rotate(&Rotation {
         authority: &body.operator_ca,
         proof: &body.proof,
+        judged_by: request.caller.judged_by,
         signature: signature.as_ref().map(|s| (s.scheme, s.signature.as_slice())),
     })?;
     let done = Done::json(&RotateAnswer {

@@ -1,11 +1,12 @@
 //! Who may call what, and what is written down of it.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use muster_core::audit::{Head, verify};
 use muster_core::{Operation, Role};
 use muster_tls::{Lifetime, Revoked};
-use musterd::wire::{Ask, Proof, ToCore, ToEdge};
+use musterd::wire::{Ask, Call, Hello, Proof, Reply, ToCore, ToEdge, message, read_message, write_body};
 
 use crate::support::{Node, Operators, handshake, now, send};
 
@@ -274,6 +275,46 @@ fn m18_a_revoked_client_is_cut_and_its_handle_is_dead_whatever_the_edge_does() {
     assert_eq!((refused.status, refused.fault.reason.as_str()), (401, "revoked"));
     node.records(&["\"event\":\"cut\"", "mallory", "\"reason\":\"revoked\""]);
     node.records(&["\"op\":\"crl-upload\"", "\"event\":\"intent\""]);
+}
+
+/// An edge that fell keeps the connection of the upload open; what it learned is in force all the same.
+#[test]
+fn m18_s15_a_change_of_trust_counts_before_its_own_answer_is_taken() {
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    let mut edge = node.link();
+    let mallory = operators.client("mallory", Role::Admin, 3);
+    let (alice, bad) = (
+        edge.open(&operators.proof("alice", Role::Admin, 2)),
+        edge.open(&handshake(&mallory.certificate, &mallory.key)),
+    );
+    let held = |handle: &str, ask: Ask, request: &str, body: &[u8]| {
+        let mut stream = node.connect();
+        let (handle, request) = (handle.to_owned(), request.to_owned());
+        let mut bytes = message(&Hello::Call(Call { handle, ask, request, proof: None })).unwrap();
+        write_body(&mut bytes, body).unwrap();
+        stream.write_all(&bytes).unwrap();
+        let reply = read_message::<Reply>(&mut stream).unwrap().unwrap();
+        assert_eq!(reply.status, 200);
+        stream
+    };
+    let list =
+        operators.authority.revoke(&[Revoked { serial: mallory.serial, at: now() }], 1, None, now()).unwrap();
+    let upload = held(&alice, Ask::CrlUpload, "PUT /v1/ca/crl", list.as_bytes());
+    assert_ne!(edge.health(&bad).map(|got| got.reply.status), Some(200), "the list was taken");
+    drop(upload);
+    // The same of an owner that was: neither reads nor a second change of owner.
+    let second = edge.open(&operators.proof("alice", Role::Admin, 2));
+    let (next, third) = (Operators::new(2), Operators::new(3));
+    let rotation = |to: &Operators| {
+        let proof = to.client("alice", Role::Admin, 4).certificate;
+        serde_json::json!({ "operatorCA": to.pem, "proof": proof }).to_string()
+    };
+    let rotated = held(&alice, Ask::CaRotate, "POST /v1/ca/rotate", rotation(&next).as_bytes());
+    let again =
+        edge.try_call(&second, Ask::CaRotate, "POST /v1/ca/rotate", rotation(&third).as_bytes(), None);
+    assert_ne!(again.map(|got| got.reply.status), Some(200), "the owner before names no other");
+    drop(rotated);
 }
 
 #[test]

@@ -190,9 +190,9 @@ impl Event {
         self
     }
 
-    /// Whether it stands on the edge's word alone.
+    /// Whether it stands on the edge's word alone: it says so, or there is an address and no client that the core judged.
     pub(super) const fn is_told(&self) -> bool {
-        self.told_by.is_some()
+        self.told_by.is_some() || (self.who.is_none() && self.address.is_some())
     }
 
     /// Whose it is, for the number of events in a second: the certificate, or else the address. Of an IPv6 address the first half

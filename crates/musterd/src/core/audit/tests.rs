@@ -264,7 +264,7 @@ fn s16_however_many_clients_what_waits_is_bounded() {
         let address = format!("2001:db8:{:x}:{:x}::1", n >> 16, n & 0xffff);
         spool.push(Event::new("handshake").reason("ended").address(&address), UtcTime::from_unix(n), at);
     }
-    spool.close(at + Duration::from_secs(1));
+    spool.close(at + Duration::from_secs(60));
     assert!(spool.len() <= 1024);
     let all = spool.waiting("b").concat();
     assert!(all.contains("\"event\":\"uncounted\"") || spool.len() > 256, "what was lost is counted");
@@ -282,7 +282,10 @@ fn s16_what_the_edge_tells_takes_no_room_from_what_the_core_saw_and_little_of_th
         for n in 0..500_u64 {
             let event = Event::new("refused").decision(Decision::Denied).reason(&format!("r{}", n % 20));
             let address = format!("10.{}.{}.1", n % 250, second % 250);
-            spool.push(event.address(&address).told_by_edge(), UtcTime::from_unix(0), at);
+            // Also where the core judged and nobody is known: whose address it is stands on the edge's word.
+            let event = event.address(&address);
+            let event = if n % 2 == 0 { event.told_by_edge() } else { event };
+            spool.push(event, UtcTime::from_unix(0), at);
         }
         spool.push(by(7), UtcTime::from_unix(0), at);
         let waiting = spool.waiting("b");

@@ -381,6 +381,8 @@ fn s18_a_disk_that_fails_at_any_step_makes_no_half_an_owner() {
             assert!(built.is_err(), "{file}: {built:?}");
             let refused = owner.apply_document("role: init\nnode: {name: other}\napi: {enabled: true}\n");
             assert_eq!(refused.expect_err("a claim is not complete").reason, "disk", "{file}");
+            let other = owner.set_authority(&super::operators("other").pem);
+            assert!(other.expect_err("nor is another owner").contains("comes first"), "{file}");
         } else {
             assert_eq!((answer.status, reason(&answer).as_str(), tries(&node)), (500, "disk", 5), "{file}");
             assert!(owner.authority().is_none() && !node.released(), "{file}");

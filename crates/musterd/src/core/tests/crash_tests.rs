@@ -127,6 +127,7 @@ fn s15_killed_at_any_step_of_a_rotation_one_of_the_two_owns_the_node() {
         let rotation = Rotation {
             authority: &node.read("/given/ca"),
             proof: &node.read("/given/proof"),
+            judged_by: owner.trusts(),
             signature: None,
         };
         panic!("it lives: {:?}", owner.rotate(&rotation).is_ok());

@@ -12,7 +12,12 @@ struct Called {
 }
 
 fn call(node: &Node, owner: &Owner, ask: &Ask, body: &[u8]) -> Result<Called, Fault> {
-    let caller = Caller { name: "alice".to_owned(), role: Role::Admin, address: "10.0.0.9".to_owned() };
+    let caller = Caller {
+        name: "alice".to_owned(),
+        role: Role::Admin,
+        address: "10.0.0.9".to_owned(),
+        judged_by: owner.trusts(),
+    };
     let (places, owner, works) = (Places::below(node.root()), Arc::new(owner.clone()), Works::default());
     let request = Call {
         places: &places,

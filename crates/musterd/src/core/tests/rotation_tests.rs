@@ -36,7 +36,8 @@ fn s15_a_rotation_makes_another_owner_and_the_old_one_is_nobody() {
     let new = operators("the next");
     let (alice, bob) = (old.issue("alice", Role::Admin), new.issue("bob", Role::Operator));
     owner.take_list(old.list(&[], 9, None).as_bytes()).unwrap_or_else(|e| panic!("{e}"));
-    let rotation = Rotation { authority: &new.pem, proof: &bob.certificate, signature: None };
+    let rotation =
+        Rotation { authority: &new.pem, proof: &bob.certificate, judged_by: owner.trusts(), signature: None };
     let pinned = owner.rotate(&rotation).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(&pinned, new.authority.ca());
     for owner in [owner, node.open()] {
@@ -78,7 +79,9 @@ fn s15_what_a_rotation_does_not_take() {
         (new.pem.as_str(), "", "bad-proof"),
     ];
     for (authority, proof, reason) in cases {
-        let refused = owner.rotate(&Rotation { authority, proof, signature: None }).expect_err(reason);
+        let refused = owner
+            .rotate(&Rotation { authority, proof, judged_by: owner.trusts(), signature: None })
+            .expect_err(reason);
         assert_eq!(refused.reason, reason);
     }
     assert_eq!(owner.authority().as_ref(), Some(old.authority.ca()));
@@ -95,7 +98,12 @@ fn s15_a_signature_is_by_the_proofs_key_for_this_node_and_demanded_with_proofs()
     let rotate = |signature: Option<&[u8]>| {
         let signature = signature.map(|s| (P256, s));
         owner
-            .rotate(&Rotation { authority: &new.pem, proof: &bob.certificate, signature })
+            .rotate(&Rotation {
+                authority: &new.pem,
+                proof: &bob.certificate,
+                judged_by: owner.trusts(),
+                signature,
+            })
             .map_err(|f| f.reason)
     };
     assert_eq!(rotate(None).expect_err("unsigned"), "proof-required");
@@ -125,7 +133,12 @@ fn s15_the_way_an_owner_came_in_is_never_washed_off() {
     assert_eq!(owner.enroll(open.as_bytes(), "10.0.0.9").status, 200);
     let bob = second.issue("bob", Role::Admin);
     owner
-        .rotate(&Rotation { authority: &second.pem, proof: &bob.certificate, signature: None })
+        .rotate(&Rotation {
+            authority: &second.pem,
+            proof: &bob.certificate,
+            judged_by: owner.trusts(),
+            signature: None,
+        })
         .unwrap_or_else(|e| panic!("{e}"));
     assert!(owner.ownership().tainted && node.open().ownership().tainted);
 }
@@ -138,6 +151,10 @@ fn s19_root_at_the_console_sets_another_owner_and_another_key() {
     let (before, served) = (owner.generation(), owner.node_fingerprint());
     assert_eq!(owner.set_authority(&new.pem), Ok(new.authority.ca().fingerprint()));
     assert!(owner.set_authority("nonsense").is_err());
+    // The same one again would take its list away, and let whom it revoked in.
+    owner.take_list(new.list(&[], 10, None).as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(owner.set_authority(&new.pem).expect_err("the same").contains("already"));
+    assert!(matches!(owner.revocation(), Revocation::List { .. }), "{:?}", owner.revocation());
     let rekeyed = owner.rekey().unwrap_or_else(|e| panic!("{e}"));
     assert_ne!(rekeyed, served);
     assert_eq!(owner.generation(), before + 2, "live connections are judged anew");

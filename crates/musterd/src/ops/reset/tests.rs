@@ -155,6 +155,7 @@ fn a_node_that_its_document_claims_is_its_owners_until_the_end_and_then_nobodys(
         name: "alice".to_owned(),
         role: muster_core::Role::Admin,
         address: "10.0.0.9:1".to_owned(),
+        judged_by: owner.trusts(),
     };
     let ask = |body: &str| {
         begin(&Request {
