@@ -14,6 +14,8 @@ pub const MAX_LINE: usize = 2 << 20;
 #[derive(Debug, Default)]
 pub struct Lines {
     buffer: Vec<u8>,
+    /// Where the first line begins that was not taken.
+    begin: usize,
     /// Where the search for a line feed goes on.
     seen: usize,
 }
@@ -29,6 +31,10 @@ impl Lines {
     /// # Errors
     /// No line feed within the bound.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), TooLong> {
+        // Once for each piece, and not for each line: a piece may be of line feeds alone.
+        self.buffer.drain(..self.begin);
+        self.seen = self.seen.saturating_sub(self.begin);
+        self.begin = 0;
         let open = self.buffer.len() - self.buffer.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let more = piece.iter().position(|b| *b == b'\n').unwrap_or(piece.len());
         if open + more > MAX_LINE {
@@ -46,15 +52,15 @@ impl Lines {
             return None;
         };
         let end = self.seen + at;
-        let mut line: Vec<u8> = self.buffer.drain(..=end).collect();
-        line.pop();
-        self.seen = 0;
+        let line = self.buffer.get(self.begin..end).unwrap_or_default().to_vec();
+        self.begin = end + 1;
+        self.seen = self.begin;
         Some(line)
     }
 
     /// What stands after the last line feed.
-    pub fn rest(self) -> Vec<u8> {
-        self.buffer
+    pub fn rest(mut self) -> Vec<u8> {
+        self.buffer.split_off(self.begin)
     }
 }
 

@@ -37,6 +37,8 @@ pub fn run(arguments: Vec<OsString>, world: &World) -> u8 {
     let looks = world.looks(&cli.global);
     let mut printer = Printer::new(Box::new(std::io::stdout()), Box::new(std::io::stderr()), looks);
     match dispatch(cli.command, world, &mut printer) {
+        // What was asked for is not where it was to be.
+        Ok(Exit::Ok) if printer.out_failed() => Exit::Internal.code(),
         Ok(exit) => exit.code(),
         Err(faults) => {
             printer.faults(&faults);

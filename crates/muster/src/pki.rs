@@ -20,6 +20,7 @@ use muster_core::UtcTime;
 use muster_tls::{Authority, Client, OperatorCa, Revoked};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Longest file of the folder but the revocations.
@@ -29,6 +30,9 @@ const MAX_REVOKED: usize = 8 * 1024 * 1024;
 /// An authority's folder.
 #[derive(Debug)]
 pub struct Folder<'f>(pub &'f Path);
+
+/// Until it is dropped, nobody else changes the folder's list.
+pub struct Held(#[expect(dead_code, reason = "closing it lets go of the lock")] std::fs::File);
 
 /// `revoked.json`
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +93,16 @@ impl Folder<'_> {
     /// The path of one of its files.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// Waits until nobody else changes the list, and keeps others from it.
+    pub fn hold(&self) -> Result<Held, Fault> {
+        let path = self.path("revoked.lock");
+        let open =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = open.map_err(|e| Fault::io(&path, "create", &e))?;
+        file.lock().map_err(|e| Fault::io(&path, "write", &e))?;
+        Ok(Held(file))
     }
 
     /// The public half.

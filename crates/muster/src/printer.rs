@@ -62,6 +62,7 @@ pub struct Printer {
     err: Box<dyn Write + Send>,
     looks: Looks,
     out_gone: bool,
+    out_failed: bool,
     secrets: Secrets,
 }
 
@@ -82,7 +83,7 @@ pub struct Listing<T> {
 impl Printer {
     /// Writes to these.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>, looks: Looks) -> Self {
-        Self { out, err, looks, out_gone: false, secrets: Secrets::default() }
+        Self { out, err, looks, out_gone: false, out_failed: false, secrets: Secrets::default() }
     }
 
     /// How it is set up.
@@ -115,6 +116,7 @@ impl Printer {
         if let Err(e) = self.out.write_all(bytes).and_then(|()| self.out.flush()) {
             self.out_gone = true;
             if e.kind() != ErrorKind::BrokenPipe {
+                self.out_failed = true;
                 self.say("error", Tone::Bad, &format!("cannot write to standard output: {e}"));
             }
         }
@@ -123,6 +125,11 @@ impl Printer {
     /// Whether the reader of stdout went away or could not be written to.
     pub fn out_gone(&self) -> bool {
         self.out_gone
+    }
+
+    /// Whether what was to be written to stdout is not there, though somebody wanted it: a disk that is full, and no reader that left.
+    pub fn out_failed(&self) -> bool {
+        self.out_failed
     }
 
     fn err_line(&mut self, line: &str) {

@@ -34,7 +34,8 @@ pub fn run(options: &Options) -> ExitCode {
     let now = UtcTime::from_unix(muster_sys::clock::unix_seconds());
     match build(&places, &muster_cluster::None, now) {
         Ok(said) => {
-            println!("{said}");
+            // It is built, whoever hears of it.
+            let _ = crate::printed(&said);
             ExitCode::SUCCESS
         }
         Err(why) => {

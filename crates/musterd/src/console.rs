@@ -95,8 +95,7 @@ fn run(socket: &Socket, asked: &Asked) -> ExitCode {
             Told::Refused { .. } => String::new(),
         }
     };
-    println!("{text}");
-    ExitCode::SUCCESS
+    crate::printed(&text)
 }
 
 fn refused(why: &str) -> ExitCode {

@@ -16,3 +16,18 @@ pub mod ops;
 pub mod places;
 mod shares;
 pub mod wire;
+
+/// Prints an answer. A reader that went away wanted no more of it; a disk that is full is told.
+#[must_use]
+pub fn printed(text: &str) -> std::process::ExitCode {
+    use std::io::{ErrorKind, Write as _};
+    let mut out = std::io::stdout();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => std::process::ExitCode::SUCCESS,
+        Err(e) => {
+            let _ = writeln!(std::io::stderr(), "musterd: cannot write to standard output: {e}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

@@ -58,9 +58,6 @@ fn main() -> ExitCode {
         Command::Pairing(command) => console::pairing(&command),
         Command::SetCa { file, socket } => console::set_ca(&socket, &file),
         Command::Rekey(socket) => console::rekey(&socket),
-        Command::Version => {
-            println!("musterd {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
-        }
+        Command::Version => musterd::printed(concat!("musterd ", env!("CARGO_PKG_VERSION"))),
     }
 }

@@ -359,6 +359,8 @@ fn would_revoke(serials: &[String], issued: &[Client], printer: &mut Printer) ->
 pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) -> Outcome {
     let folder = Folder(&settings.folder);
     let ca = folder.ca()?;
+    // Two at once would both read the same list, and the second one's would let in again whom the first revoked.
+    let _held = if settings.plan { None } else { Some(folder.hold()?) };
     let mut revocations = folder.revocations()?;
     let issued = folder.issued(&ca)?;
     let mut added = Vec::new();
@@ -377,7 +379,10 @@ pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) ->
         return would_revoke(&added, &issued, printer);
     }
     revocations.revoked.extend(added.iter().map(|serial| (serial.clone(), now.unix())));
-    revocations.number += 1;
+    revocations.number = revocations.number.checked_add(1).ok_or_else(|| {
+        Fault::new(Own::PkiFile, "no list has a number after the last one")
+            .at(&folder.path("revoked.json"), 0)
+    })?;
     let authority = folder.authority(&settings.authority)?;
     let ends = settings.ends.map(|secs| now.plus(secs));
     let list = authority

@@ -193,6 +193,11 @@ fn stdout_is_data_and_a_closed_pipe_is_no_fault() {
     c.args(["-c", &format!("{MUSTER} --help | true; {MUSTER} completion bash | true; {MUSTER} script show demo >&-; {MUSTER} explain >/dev/full")]);
     let ran = p.finish(c, b"");
     assert!(!ran.err.contains("panic"), "{}", ran.err);
+    // A disk that is full is no reader that left: what was asked for is not there.
+    let mut c = p.command("/bin/bash");
+    c.args(["-c", &format!("{MUSTER} explain >/dev/full")]);
+    let ran = p.finish(c, b"");
+    assert!(ran.code == 9 && ran.err.contains("cannot write to standard output"), "{} {}", ran.code, ran.err);
 }
 
 #[test]

@@ -211,3 +211,42 @@ fn passphrases_and_keys_are_never_shown() {
     assert!(p.read("pki/clients/bob.key").starts_with("-----BEGIN PRIVATE KEY-----\n"));
     p.sh("openssl pkey -in pki/clients/bob.key -noout");
 }
+
+/// Each reads the list, adds to it and signs the next: none may be lost to another, and no number is given twice.
+#[test]
+fn many_revocations_at_once_are_all_in_the_list() {
+    let p = require!(place());
+    let names = ["bob", "carl", "dave", "erin"];
+    for name in names {
+        issue(&p, &format!("{name} --role readonly"));
+    }
+    let numbers: Vec<u64> = std::thread::scope(|scope| {
+        let revoke = |name: &'static str| {
+            let p = &p;
+            scope.spawn(move || {
+                let ran = p.muster(&format!("-o json pki revoke {name} --authority-passphrase-file pp"));
+                assert_eq!(ran.code, 0, "{}", ran.err);
+                let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+                told["number"].as_u64().unwrap()
+            })
+        };
+        let running = names.map(revoke);
+        running.map(|t| t.join().unwrap()).into()
+    });
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [1, 2, 3, 4], "{numbers:?}");
+    let text = p.sh("openssl crl -in pki/operator-ca.crl -noout -text");
+    assert_eq!(text.matches("Serial Number:").count(), 4, "{text}");
+    // The last number that there is, as a damaged file might have it.
+    let revoked = p.read("pki/revoked.json");
+    p.write(
+        "pki/revoked.json",
+        &revoked
+            .replace("\"number\": 4", "\"number\": 18446744073709551615")
+            .replace("\"number\":4", "\"number\":18446744073709551615"),
+    );
+    issue(&p, "frank --role readonly");
+    let ran = p.muster("pki revoke frank --authority-passphrase-file pp");
+    assert!(ran.code == 3 && ran.err.contains("number after the last"), "{} {}", ran.code, ran.err);
+}

@@ -6,7 +6,7 @@ use crate::fault::{Fault, Outcome};
 use crate::nodes::fault::told;
 use crate::nodes::pins::{Pin, Store};
 use crate::nodes::session::runtime;
-use crate::printer::{Format, Printer};
+use crate::printer::{Format, Printer, clean};
 use crate::terminal;
 use muster_client::claim::Unclaimed;
 use muster_client::{Endpoint, Identity, Node};
@@ -67,7 +67,7 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
             }
             other => fault(other),
         })?;
-        Ok::<_, Fault>((shown, health.role))
+        Ok::<_, Fault>((shown, clean(&health.role)))
     })?;
     let (certificate, role) = done;
     let pin = Pin { name: settings.name.clone(), endpoint: place.clone(), certificate };
