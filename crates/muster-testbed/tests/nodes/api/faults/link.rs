@@ -92,13 +92,17 @@ fn fault_two_hundred_followers_of_one_journal_and_clients_that_never_read() -> R
     node.sh("systemctl daemon-reload; systemctl start kubelet")?;
     let before = memory(node)?;
     // By the real client's library in one process each would be dear here: s_client, as any other client.
+    // A client's share is 32 streams, so there are eight of them.
+    for n in 0..8 {
+        rig.alice.issue(&format!("follower-{n}"), "readonly")?;
+    }
     let mut crowd = Vec::new();
-    for _ in 0..200 {
-        crowd.push(follower(&rig, false)?);
+    for n in 0..200 {
+        crowd.push(follower(&rig, &format!("follower-{}", n % 8), false)?);
     }
     let mut deaf = Vec::new();
-    for _ in 0..4 {
-        deaf.push(follower(&rig, true)?);
+    for n in 0..4 {
+        deaf.push(follower(&rig, &format!("follower-{n}"), true)?);
     }
     until("all of them are let in", || Ok((seats(node)? >= 204).then_some(())))?;
     let deaf_to = |c: &&Follower| !c.heard().contains("tick ");
@@ -152,14 +156,14 @@ impl Drop for Follower {
     }
 }
 
-fn follower(rig: &Rig, deaf: bool) -> Result<Follower> {
+fn follower(rig: &Rig, client: &str, deaf: bool) -> Result<Follower> {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let out = rig.alice.file(&format!("heard-{}", NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
     // Who is deaf stops reading: its pipe fills, then its socket.
     let sink = if deaf { "| sleep 300" } else { "" };
     let script = format!(
         "(printf 'GET /v1/logs?unit=kubelet&lines=100&follow=true HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n'; exec sleep 300) | \
-         openssl s_client -quiet -connect {}:7443 -cert pki/clients/alice.pem -key pki/clients/alice.key {sink}",
+         openssl s_client -quiet -connect {}:7443 -cert pki/clients/{client}.pem -key pki/clients/{client}.key {sink}",
         rig.node.addr()
     );
     let mut command = rig.alice.command("/usr/bin/setsid".as_ref(), &["bash", "-c", &script]);
