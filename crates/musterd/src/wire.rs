@@ -391,6 +391,8 @@ pub enum ToEdge {
         /// What to answer its requests.
         fault: FaultMessage,
     },
+    /// Somebody else is served from the next [`ToEdge::Serve`] on: whoever comes until then waits for it.
+    Hold,
     /// This handle is dead; close its connection.
     Drop {
         /// The handle.

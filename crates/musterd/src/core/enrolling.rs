@@ -8,7 +8,7 @@ use super::audit::{Decision, Event, Room};
 use super::link::shown;
 use super::server::{Core, answer, answer_fault, busy};
 use super::stream::{Incoming, wait_for_close};
-use crate::wire::{Broken, Reply, read_body};
+use crate::wire::{Broken, Reply, ToEdge, read_body};
 
 /// Longest body: a document in JSON, where a byte may take two, beside an authority.
 const MAX_BODY: usize = 2 * (1 << 20) + 128 * 1024;
@@ -49,6 +49,10 @@ pub(crate) fn serve(
         retry_after: done.retry_after,
         no_store: true,
     };
+    // Who claimed it calls at once, as a client, and must not meet an edge that still serves a node without an owner.
+    if let Some(link) = core.link().filter(|_| done.claimed) {
+        link.tell(&ToEdge::Hold);
+    }
     let answered = answer(stream, &reply, &done.body, PATIENCE);
     if done.claimed {
         // The edge serves anew from here on, with the answer behind it.

@@ -219,6 +219,8 @@ impl Link {
                 }
                 Err(why) => log(3, &format!("the core gave what cannot be served with: {why}")),
             },
+            // The socket stays; nobody is taken from it until there is something to serve with.
+            ToEdge::Hold => drop(self.serving.send_replace(None)),
             ToEdge::Opened { id, handle } => self.answer(id, Ok(handle)),
             ToEdge::NotOpened { id, fault } => self.answer(id, Err(fault)),
             ToEdge::Drop { handle } => {

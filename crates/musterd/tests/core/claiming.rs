@@ -48,6 +48,8 @@ fn m15_before_a_claim_nobody_gets_a_handle_and_after_it_the_edge_serves_anew() {
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409], "{mine:?} {theirs:?}");
     let owner = if mine.reply.status == 200 { &operators } else { &other };
+    let held = edge.read();
+    assert!(matches!(held, ToEdge::Hold), "nobody new until the owner is served: {held:?}");
     match edge.read() {
         ToEdge::Serve(serve) => {
             let der = owner.authority.ca().der();
