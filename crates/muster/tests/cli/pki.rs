@@ -242,7 +242,7 @@ fn many_revocations_at_once_are_all_in_the_list() {
     let revoked = p.read("pki/revoked.json");
     p.write(
         "pki/revoked.json",
-        &revoked
+        revoked
             .replace("\"number\": 4", "\"number\": 18446744073709551615")
             .replace("\"number\":4", "\"number\":18446744073709551615"),
     );
