@@ -351,7 +351,8 @@ impl Owner {
         Ownership {
             method: record.map(|r| r.method.as_str().to_owned()),
             at: record.and_then(|r| UtcTime::parse(&r.at).ok()),
-            tainted: record.is_some_and(|r| r.tainted),
+            // An owner of whom nothing is written down, or nothing that can be read, is not one who came in well.
+            tainted: state.trust.is_some() && record.is_none_or(|r| r.tainted),
             open_enrolment: open,
             authority: state.trust.as_ref().map(|t| t.authority().fingerprint()),
         }

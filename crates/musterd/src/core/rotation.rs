@@ -179,7 +179,8 @@ impl Owner {
             return Err("what came with the claim cannot be put in its place, and comes first".to_owned());
         }
         record::keep_previous(self.disk(), old)?;
-        let record = Record::new(Method::Rotation, self.now(), state.record.as_ref());
+        let mut record = Record::new(Method::Rotation, self.now(), state.record.as_ref());
+        record.tainted |= state.record.is_none();
         record::commit(self.disk(), new, record.clone(), None)?.iter().for_each(|w| say::warning(w));
         // The old one's list goes with it; if it cannot be removed, it names an authority that counts no longer.
         if let Err(e) = revocation::drop_all(self.disk()) {

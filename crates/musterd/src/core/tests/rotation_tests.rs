@@ -141,6 +141,16 @@ fn s15_the_way_an_owner_came_in_is_never_washed_off() {
         })
         .unwrap_or_else(|e| panic!("{e}"));
     assert!(owner.ownership().tainted && node.open().ownership().tainted);
+    // Nor by a record that is damaged or gone.
+    for damage in [Some("{"), None] {
+        let place = node.at("/var/lib/muster/api/claim.json");
+        match damage {
+            Some(text) => fs::write(&place, text).expect("written"),
+            None => fs::remove_file(&place).expect("removed"),
+        }
+        let owner = node.open();
+        assert!(owner.authority().is_some() && owner.ownership().tainted, "{damage:?}");
+    }
 }
 
 #[test]
