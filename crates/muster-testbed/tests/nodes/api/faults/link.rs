@@ -15,14 +15,15 @@ fn follows(rig: &Rig, unit: &str) -> Result<Client> {
 }
 
 /// Begins to send a list of 64 KiB, and goes no further than its first bytes.
-fn uploads(rig: &Rig) -> Result<Child> {
+fn uploads(rig: &Rig) -> Result<Follower> {
     let script = format!(
         "(printf 'PUT /v1/ca/crl HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: 65536\\r\\n\\r\\nMII'; exec sleep 300) | \
-         exec openssl s_client -quiet -connect {}:7443 -cert pki/clients/alice.pem -key pki/clients/alice.key",
+         openssl s_client -quiet -connect {}:7443 -cert pki/clients/alice.pem -key pki/clients/alice.key",
         rig.node.addr()
     );
-    let mut command = rig.alice.command("/bin/bash".as_ref(), &["-c", &script]);
-    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+    let mut command = rig.alice.command("/usr/bin/setsid".as_ref(), &["bash", "-c", &script]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    Ok(Follower { child, out: std::path::PathBuf::new() })
 }
 
 /// Connections of clients that the edge has.
@@ -45,7 +46,7 @@ fn fault_link_cut_mid_stream_frees_the_seats_and_tells_the_clients() -> Result<(
     let mut noisy = follows(&rig, "kubelet")?;
     let mut quiet = follows(&rig, "muster-bootstrap")?;
     let mut pull = Client::start(&rig, IMAGE)?;
-    let mut upload = uploads(&rig)?;
+    let upload = uploads(&rig)?;
     noisy.until("noise")?;
     quiet.until("built as")?;
     pull.until("Fetched 2")?;
@@ -64,8 +65,7 @@ fn fault_link_cut_mid_stream_frees_the_seats_and_tells_the_clients() -> Result<(
     }
     println!("the node knows after {:.0} s", cut.elapsed().as_secs_f64());
     holds(node, "! pgrep -x journalctl")?;
-    let _ = Command::new("kill").args(["-KILL", &upload.id().to_string()]).status();
-    let _ = upload.wait();
+    drop(upload);
 
     // The pull went on, and a call for the same image attaches to it.
     assert_eq!(rig.unit("SubState")?, "running");
@@ -137,7 +137,7 @@ fn memory(node: &Node) -> Result<(u64, u64)> {
     Ok((of(CORE)?, of(EDGE)?))
 }
 
-/// A follower with openssl's client.
+/// A client that is openssl's; it ends with its value.
 struct Follower {
     child: Child,
     out: std::path::PathBuf,
