@@ -1,7 +1,7 @@
 //! `muster ui`: a dashboard of nodes on the operator's terminal, by keyboard alone.
 //!
-//! The parts: [`model`] is all that is known and shown, [`update`] takes an event and says what is to be done, [`view`] draws, and all
-//! three do nothing else; [`work`] does what was said and makes events of what comes of it; [`screen`] has the terminal, and gives it back.
+//! The parts: `model` is all that is known and shown, `update` takes an event and says what is to be done, `view` draws, and all
+//! three do nothing else; `work` does what was said and makes events of what comes of it; `screen` has the terminal, and gives it back.
 //!
 //! Invariants:
 //! - whatever comes from a node is cleaned ([`text::tidy`], which is [`crate::printer::clean`]) before it is in a span;

@@ -8,7 +8,7 @@
 //! request ─▶ trust anchors, name, connection ─▶ everything given up ─▶ TLS, HTTP ─▶ answer
 //! ```
 //!
-//! What a server sends is read after [`confine`](crate::edge::confine) took files, sockets, programs and all other system calls:
+//! What a server sends is read after `edge::confine` took files, sockets, programs and all other system calls:
 //! whoever takes this process over by its answer can lie about the content, to the core that asked, and nothing else. Before that, only
 //! the resolver reads what the network says.
 //!

@@ -116,7 +116,7 @@ impl Session {
 
     /// Does one job on each node, and gives the results in the order of the nodes.
     ///
-    /// Where the operation goes [`in_turn`], no node is begun once one has failed; those are told as not asked.
+    /// Where the operation goes `in_turn`, no node is begun once one has failed; those are told as not asked.
     pub fn each<T, W>(&self, operation: Operation, job: impl Fn(Callee) -> W) -> Result<Results<T>, Fault>
     where
         T: Send + 'static,

@@ -38,7 +38,7 @@ fn fault_link_cut_mid_stream_frees_the_seats_and_tells_the_clients() -> Result<(
     let node = &rig.node;
     node.put(
         "/run/systemd/system/kubelet.service",
-        b"[Service]\nExecStart=/bin/bash -c 'while :; do echo noise; sleep 0.1; done'\n",
+        b"[Service]\nExecStart=/bin/bash -c 'while :; do echo noise; sleep 0.4; done'\n",
         0o644,
     )?;
     node.sh("systemctl daemon-reload; systemctl start kubelet")?;
@@ -86,7 +86,7 @@ fn fault_two_hundred_followers_of_one_journal_and_clients_that_never_read() -> R
     let node = &rig.node;
     node.put(
         "/run/systemd/system/kubelet.service",
-        b"[Service]\nExecStart=/bin/bash -c 'n=0; while :; do n=$((n+1)); echo \"tick $n\"; sleep 0.1; done'\nLogRateLimitIntervalSec=0\n",
+        b"[Service]\nExecStart=/bin/bash -c 'n=0; while :; do n=$((n+1)); echo \"tick $n\"; sleep 0.4; done'\nLogRateLimitIntervalSec=0\n",
         0o644,
     )?;
     node.sh("systemctl daemon-reload; systemctl start kubelet")?;
