@@ -73,7 +73,9 @@ impl Exit {
             Self::OutcomeUnknown => {
                 "the run may or may not have happened; ask the host before running it again"
             }
-            Self::Internal => "a fault of muster or of the machine it runs on",
+            Self::Internal => {
+                "a fault of muster or of the machine it runs on, such as a full disk behind standard output"
+            }
             Self::ScriptFailed => "the signed script ran on the host and failed",
             Self::Deadline => "the run was ended because its deadline passed",
             Self::Interrupted => "ended by the operator",

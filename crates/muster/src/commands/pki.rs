@@ -359,6 +359,8 @@ fn would_revoke(serials: &[String], issued: &[Client], printer: &mut Printer) ->
 pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) -> Outcome {
     let folder = Folder(&settings.folder);
     let ca = folder.ca()?;
+    // Opened first: nobody waits for the lock while somebody is asked for a passphrase.
+    let authority = if settings.plan { None } else { Some(folder.authority(&settings.authority)?) };
     // Two at once would both read the same list, and the second one's would let in again whom the first revoked.
     let _held = if settings.plan { None } else { Some(folder.hold()?) };
     let mut revocations = folder.revocations()?;
@@ -375,15 +377,14 @@ pub fn revoke(settings: &RevokeSettings, now: UtcTime, printer: &mut Printer) ->
     added.retain(|serial| !revocations.revoked.contains_key(serial));
     added.sort();
     added.dedup();
-    if settings.plan {
+    let Some(authority) = authority else {
         return would_revoke(&added, &issued, printer);
-    }
+    };
     revocations.revoked.extend(added.iter().map(|serial| (serial.clone(), now.unix())));
     revocations.number = revocations.number.checked_add(1).ok_or_else(|| {
         Fault::new(Own::PkiFile, "no list has a number after the last one")
             .at(&folder.path("revoked.json"), 0)
     })?;
-    let authority = folder.authority(&settings.authority)?;
     let ends = settings.ends.map(|secs| now.plus(secs));
     let list = authority
         .revoke(&revocations.all(), revocations.number, ends, now)

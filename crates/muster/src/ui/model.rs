@@ -230,11 +230,12 @@ impl Journal {
             self.push(format!("-- {lost}"), Some(Tone::Warn));
         }
         let more = shown.truncated || shown.lines.len() > MAX_OF_ONE;
-        if shown.lines.is_empty() {
-            self.push(shown.head.clone(), shown.tone);
-        }
         for (n, line) in shown.lines.iter().take(MAX_OF_ONE).enumerate() {
-            let text = if n == 0 { format!("{} {line}", shown.head) } else { format!("    {line}") };
+            let text = if n == 0 {
+                format!("{} {line}", shown.head).trim_end().to_owned()
+            } else {
+                format!("    {line}")
+            };
             self.push(text, shown.tone);
         }
         if more {

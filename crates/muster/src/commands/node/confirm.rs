@@ -122,7 +122,10 @@ pub fn meant(
 /// What is to be typed: the node's own name, which a wrong line of the inventory cannot change; of many, how many they are.
 pub(crate) fn word(nodes: &[(Chosen, Node)]) -> String {
     match nodes {
-        [(chosen, node)] => node.hostname.clone().unwrap_or_else(|| chosen.name.clone()),
+        [(chosen, node)] => {
+            let told = node.hostname.clone().filter(|name| !name.trim().is_empty());
+            told.unwrap_or_else(|| chosen.name.clone())
+        }
         many => format!("{} nodes", many.len()),
     }
 }
@@ -136,8 +139,9 @@ pub(crate) fn question(word: &str, doing: &str) -> String {
 pub(crate) fn judge(typed: Option<&str>, word: &str, doing: &str) -> Result<(), Fault> {
     let what = format!("this would {doing} {word}");
     match typed {
-        Some(typed) if typed == word => Ok(()),
+        // Before all else: a node may say that it has no name.
         Some("") => Err(Fault::new(Own::Declined, what)),
+        Some(typed) if typed == word => Ok(()),
         Some(typed) => {
             Err(Fault::new(Own::NameDiffers, format!("{typed} was typed, and {word} was asked for")))
         }

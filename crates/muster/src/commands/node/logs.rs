@@ -118,7 +118,7 @@ fn line(node: &str, record: &Record, many: bool, printer: &mut Printer) {
         Format::Table => {
             let shown = shown(record);
             if let Some(lost) = &shown.lost {
-                printer.talk(&format!("{node}: {lost}"));
+                printer.warn(&format!("{node}: {lost}"));
             }
             let before = if many { format!("{node} ") } else { String::new() };
             for (n, text) in shown.lines.iter().enumerate() {
@@ -161,10 +161,15 @@ pub(crate) fn shown(record: &Record) -> Shown {
         4 => Some(Tone::Warn),
         _ => None,
     };
+    let mut lines: Vec<String> = record.message.lines().map(clean).collect();
+    // A record without words is one all the same.
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
     Shown {
         lost,
         head: format!("{} {}:", clean(&record.time), clean(unit)),
-        lines: record.message.lines().map(clean).collect(),
+        lines,
         tone,
         truncated: record.truncated,
     }

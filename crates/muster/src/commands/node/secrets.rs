@@ -59,6 +59,12 @@ pub fn run(session: &Session, secret: &Secret, to: Option<&Path>, printer: &mut 
     })?;
     for (_, result) in results {
         let answer = result.map_err(Faults::from)?;
+        // What it is worth nobody here knows; that it draws nothing on a terminal, and is text, can be seen.
+        let plain = |text: &str| !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+        if !core::str::from_utf8(&answer.body).is_ok_and(plain) {
+            let what = "the node's answer is no plain text, and is neither shown nor kept";
+            return Err(Fault::new(Own::NodeAnswer, what).into());
+        }
         match to {
             Some(path) => {
                 files::write_new(path, &answer.body, 0o600)?;

@@ -272,29 +272,30 @@ async fn come_back(
     began: Instant,
     printer: &mut Printer,
 ) -> Result<Node, Fault> {
-    let mut answered = false;
-    let mut gone = false;
+    let (mut gone, mut said) = (false, false);
     while began.elapsed() < settings.settle {
         tokio::time::sleep(settings.poll).await;
         match callee.node.state().await {
             Ok(node) if life.is_over(&node) => return Ok(node),
-            Ok(_) => answered = true,
+            Ok(_) => gone = false,
             Err(error) => {
                 let fault = told(&callee.chosen.name, Some(Operation::NodeState), &error);
                 // Another machine, or a node that knows us no longer, does not come back by waiting.
                 if fault.code == Own::NodeCertificate.into() || fault.code == Own::NodeTurnedAway.into() {
                     return Err(fault);
                 }
-                if !core::mem::replace(&mut gone, true) {
+                gone = true;
+                if !core::mem::replace(&mut said, true) {
                     printer.talk("  it is gone; waiting for it to come back");
                 }
             }
         }
     }
     let secs = settings.settle.as_secs();
-    let what = match (gone, answered) {
-        (false, _) => format!("it stayed up for {secs} s: moving its pods elsewhere probably did not end"),
-        (true, _) => format!("it did not come back within {secs} s"),
+    let what = if gone {
+        format!("it did not come back within {secs} s")
+    } else {
+        format!("it stayed up for {secs} s: moving its pods elsewhere probably did not end")
     };
     Err(Fault::new(Own::RolloutStopped, format!("{}: {what}", callee.chosen.name)))
 }
