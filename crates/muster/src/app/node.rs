@@ -175,10 +175,15 @@ pub(super) fn on_nodes(
     let session = session(on, world)?;
     let unkept = session.unkept.clone();
     let outcome = run(session, printer);
+    warn_of(&unkept, printer);
+    outcome
+}
+
+/// What nodes did, they did: that their heads could not be kept is a warning behind it.
+pub(super) fn warn_of(unkept: &Unkept, printer: &mut Printer) {
     if let Some(fault) = unkept.take() {
         printer.warn(&crate::printer::clean(&format!("the newest audit heads were not kept: {fault}")));
     }
-    outcome
 }
 
 /// Every node that is known, where nothing was said.

@@ -1,6 +1,6 @@
 //! From the arguments of `muster ui` to plain settings.
 
-use super::node::{Around, every_one, session};
+use super::node::{Around, every_one, session, warn_of};
 use crate::args::node::calls::On;
 use crate::args::ui::Ui;
 use crate::codes::Own;
@@ -23,7 +23,7 @@ fn about(a: &Ui, world: &World) -> Result<String, Faults> {
     Ok(context.map_or_else(|| format!("as {client}"), |c| format!("as {client}, context {c}")))
 }
 
-pub(super) fn dispatch(a: Ui, world: &World, printer: &Printer) -> Outcome {
+pub(super) fn dispatch(a: Ui, world: &World, printer: &mut Printer) -> Outcome {
     let looks = printer.looks();
     if looks.format != Format::Table {
         return Err(Fault::new(Own::Usage, "a dashboard has no --output")
@@ -40,5 +40,8 @@ pub(super) fn dispatch(a: Ui, world: &World, printer: &Printer) -> Outcome {
     let about = about(&a, world)?;
     let on = On { select: every_one(a.select), caller: a.caller, pace: a.pace };
     let session = session(&on, world)?;
-    ui::run(ui::Settings { session, every, colour: looks.colour_out && world.colours, about })
+    let unkept = session.unkept.clone();
+    let ended = ui::run(ui::Settings { session, every, colour: looks.colour_out && world.colours, about });
+    warn_of(&unkept, printer);
+    ended
 }

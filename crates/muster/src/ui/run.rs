@@ -132,12 +132,12 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
         while let Some(woken) = waiting {
             let event = match woken {
                 Woken::Event(event) => event,
-                Woken::Continued => {
-                    screen.again().map_err(|e| no_screen(&e))?;
-                    let (columns, rows) = screen.size();
-                    Event::Resize(columns, rows)
-                }
-                Woken::Resized => {
+                Woken::Continued | Woken::Resized => {
+                    if matches!(woken, Woken::Continued)
+                        && let Err(e) = screen.again()
+                    {
+                        return broke(&model, &work, no_screen(&e));
+                    }
                     let (columns, rows) = screen.size();
                     Event::Resize(columns, rows)
                 }
@@ -148,10 +148,14 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
                 match effect {
                     Effect::Quit { interrupted: true } => return interrupted(&model, &work, Some("Ctrl-C")),
                     Effect::Quit { interrupted: false } => {
-                        work.keep_heads()?;
+                        work.keep_heads();
                         return Ok(Exit::Ok);
                     }
-                    Effect::Suspend => screen.suspend().map_err(|e| no_screen(&e))?,
+                    Effect::Suspend => {
+                        if let Err(e) = screen.suspend() {
+                            return broke(&model, &work, no_screen(&e));
+                        }
+                    }
                     other => work.begin(other),
                 }
             }
@@ -163,13 +167,13 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
             };
         }
         if work.broken() {
-            return Err(Fault::new(Own::Fault, "the work on a node broke off").into());
+            return broke(&model, &work, Fault::new(Own::Fault, "the work on a node broke off"));
         }
-        screen.draw(|frame| view(&model, frame)).map_err(|e| no_screen(&e))?;
+        if let Err(e) = screen.draw(|frame| view(&model, frame)) {
+            return broke(&model, &work, no_screen(&e));
+        }
         if kept.elapsed() > HEADS {
-            if let Err(fault) = work.keep_heads() {
-                model.message = Some(fault.to_string());
-            }
+            work.keep_heads();
             kept = Instant::now();
         }
         tokio::time::sleep(FRAME).await;
@@ -193,14 +197,22 @@ async fn until(wake: Option<Instant>) {
     }
 }
 
+/// It cannot go on. Where something was sent and not answered, that is what must be known of it, and not why the screen is gone.
+fn broke(model: &Model, work: &Work, fault: Fault) -> Outcome {
+    if model.doing.is_some() {
+        return interrupted(model, work, Some(&fault.what));
+    }
+    work.keep_heads();
+    Err(fault.into())
+}
+
 /// Ended from outside, or with Ctrl-C. What was sent and not answered has an outcome that nobody knows.
 fn interrupted(model: &Model, work: &Work, by: Option<&str>) -> Outcome {
-    let kept = work.keep_heads();
+    work.keep_heads();
     if let Some(doing) = &model.doing {
         let by = by.unwrap_or("the end of the terminal");
         let what = format!("{doing}: it was sent, and {by} came before the answer");
         return Err(Fault::new(Own::OutcomeUnknown, what).fix("Ask the node: `muster node status`.").into());
     }
-    kept?;
     Ok(Exit::Interrupted)
 }

@@ -144,9 +144,11 @@ impl Work {
     }
 
     /// Keeps the newest heads that nodes handed out.
-    pub(super) fn keep_heads(&self) -> Result<(), Fault> {
+    pub(super) fn keep_heads(&self) {
         let callees: Vec<Callee> = self.asked.values().chain(self.looked_at.values()).cloned().collect();
-        self.session.keep_heads(&callees)
+        // What counts is whether the last time went well.
+        drop(self.session.unkept.take());
+        self.session.keep(&callees);
     }
 }
 

@@ -148,3 +148,18 @@ pub(crate) fn judge(typed: Option<&str>, word: &str, doing: &str) -> Result<(), 
         None => Err(Fault::new(Own::ConfirmNeeded, format!("{what}, and nobody is there to confirm it"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_typed_is_a_no_whatever_a_node_calls_itself() {
+        for word in ["", "edge-1"] {
+            assert_eq!(judge(Some(""), word, "reset").unwrap_err().code, Own::Declined.into(), "{word:?}");
+            assert_eq!(judge(None, word, "reset").unwrap_err().code, Own::ConfirmNeeded.into(), "{word:?}");
+        }
+        assert_eq!(judge(Some("edge-2"), "edge-1", "reset").unwrap_err().code, Own::NameDiffers.into());
+        assert!(judge(Some("edge-1"), "edge-1", "reset").is_ok());
+    }
+}
