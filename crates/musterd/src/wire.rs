@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use refused::{Refusal, Refused, Verb};
 
 /// Of these messages. Both processes are one binary, so a difference means that one was not restarted after an update.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the longest frame.
 pub const MAX_FRAME: usize = 64 * 1024;
 /// Bytes before the content of a frame.

@@ -108,10 +108,14 @@ fn prompt_anew(disk: &Disk) {
     if !agetty.exists() {
         return;
     }
-    match Command::new(agetty).arg("--reload").deadline(Duration::from_secs(5)).run() {
+    // Nobody who is judged meanwhile waits for it.
+    let reload = move || match Command::new(agetty).arg("--reload").deadline(Duration::from_secs(5)).run() {
         Ok(out) if out.ok() => {}
         Ok(out) => say::warning(&format!("agetty --reload: {:?}", out.outcome)),
         Err(e) => say::warning(&format!("agetty --reload: {}", e.line())),
+    };
+    if let Err(e) = std::thread::Builder::new().name("prompt".to_owned()).spawn(reload) {
+        say::warning(&format!("agetty --reload: no thread: {e}"));
     }
 }
 

@@ -346,7 +346,8 @@ impl Ticket<'_> {
         let caller = self.caller()?;
         let (core, ask, late) = (Arc::clone(self.core), self.asked.ask.clone(), self.event("outcome"));
         let ended = self.ended_later();
-        let (tell, told) = sync_channel(1);
+        // Without room in between: what nobody waits for any more is handed back, and not lost in a buffer.
+        let (tell, told) = sync_channel(0);
         let work = move || {
             let request = Request {
                 places: &core.places,

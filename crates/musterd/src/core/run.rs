@@ -120,6 +120,8 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     spawn("audit", Box::new(move || writer.run()))?;
     let watcher = Arc::clone(&core);
     spawn("trust", Box::new(move || watcher.watch()))?;
+    // Before anybody is let in: what goes on already is not begun beside it.
+    go_on(&places, &core);
     let door = Door::new(Arc::clone(&core), edge, gate);
     for _ in 0..AT_THE_DOOR {
         let door = Arc::clone(&door);
@@ -133,7 +135,6 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
             say::warning(&e);
         }
     }
-    go_on(&places, &core);
     wait(&signals, &core.owner);
     core.audit.ends();
     Ok(ExitCode::SUCCESS)

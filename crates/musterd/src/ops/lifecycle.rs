@@ -91,16 +91,21 @@ fn go_down(places: &Places, verb: &str) {
     let deadline = Duration::from_secs(20);
     let soft = tools::run(tools::systemctl(places).arg(verb).deadline(deadline), verb);
     if soft.as_ref().is_ok_and(muster_sys::command::Output::ok) {
-        return;
+        // systemd has it now. If somebody cancels that, the node is not to go down at the next start of the core.
+        return forget(places);
     }
     record(&format!("systemctl {verb} did not work; going down without stopping units"));
     let hard = tools::systemctl(places).arg("--force").arg(verb).deadline(deadline);
     if let Err(fault) = tools::must(hard, verb) {
         record(&format!("the node does not go down: {}", fault.error));
         // Nor is it to at the next start of the core, for no reason that anybody would see.
-        if let Ok(disk) = Disk::open(places) {
-            let _ = disk.run.remove(PROMISE);
-        }
+        forget(places);
+    }
+}
+
+fn forget(places: &Places) {
+    if let Ok(disk) = Disk::open(places) {
+        let _ = disk.run.remove(PROMISE);
     }
 }
 

@@ -28,8 +28,10 @@ use crate::places::{self, Places};
 
 /// The file of [`places::RESET`], in its folder.
 const RECORD: &str = "reset.json";
-/// There from before the reboot until it, since it is not on a disk.
+/// There from before the reboot until it, since it is not on a disk: the boot that is to end.
 const GOING_DOWN: &str = "reset-reboots";
+/// Of a boot without a name.
+const UNKNOWN: &str = "unknown";
 /// What builds the node, and would go on with it.
 const BOOTSTRAP: &str = "muster-bootstrap.service";
 /// What the answer has to get to the client before its connection is one of a stranger.
@@ -136,7 +138,8 @@ impl<'r> Reset<'r> {
                 (self.forget)()?;
                 // Before the phase: where the phase is on disk and this is not in memory, the machine was started anew.
                 let failed = |e: muster_sys::SysError| Fault::failed("disk", e.line());
-                self.disk.run.replace(GOING_DOWN, b"", Durability::Volatile).map_err(failed)?;
+                let boot = muster_sys::clock::this_boot().unwrap_or_else(|_| UNKNOWN.to_owned());
+                self.disk.run.replace(GOING_DOWN, boot.as_bytes(), Durability::Volatile).map_err(failed)?;
                 Ok(Phase::Reboot)
             }
             Phase::Reboot => Ok(Phase::Reboot),
@@ -174,9 +177,17 @@ impl<'r> Reset<'r> {
 
     /// Whether a reboot ended it.
     fn ended(&self) -> Result<bool, Fault> {
-        let failed = |e: muster_sys::SysError| Fault::failed("disk", e.line());
-        Ok(self.record()?.is_some_and(|r| r.phase == Phase::Reboot)
-            && !self.disk.run.has(GOING_DOWN).map_err(failed)?)
+        if self.record()?.is_none_or(|r| r.phase != Phase::Reboot) {
+            return Ok(false);
+        }
+        let marker =
+            disk::read_text(&self.disk.run, GOING_DOWN, 256).map_err(|e| Fault::failed("disk", e))?;
+        // A file system in memory can outlive the boot: of a container that is started anew, or over a soft reboot.
+        Ok(match (marker, muster_sys::clock::this_boot()) {
+            (Some(marked), Ok(boot)) => marked != UNKNOWN && marked != boot,
+            (Some(_), Err(_)) => false,
+            (None, _) => true,
+        })
     }
 
     /// Forgets one that a reboot ended.

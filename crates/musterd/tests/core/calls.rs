@@ -284,10 +284,8 @@ fn m18_s15_a_change_of_trust_counts_before_its_own_answer_is_taken() {
     let node = Node::owned(&operators);
     let mut edge = node.link();
     let mallory = operators.client("mallory", Role::Admin, 3);
-    let (alice, bad) = (
-        edge.open(&operators.proof("alice", Role::Admin, 2)),
-        edge.open(&handshake(&mallory.certificate, &mallory.key)),
-    );
+    let [alice, second] = [(); 2].map(|()| edge.open(&operators.proof("alice", Role::Admin, 2)));
+    let bad = edge.open(&handshake(&mallory.certificate, &mallory.key));
     let held = |handle: &str, ask: Ask, request: &str, body: &[u8]| {
         let mut stream = node.connect();
         let (handle, request) = (handle.to_owned(), request.to_owned());
@@ -304,7 +302,6 @@ fn m18_s15_a_change_of_trust_counts_before_its_own_answer_is_taken() {
     assert_ne!(edge.health(&bad).map(|got| got.reply.status), Some(200), "the list was taken");
     drop(upload);
     // The same of an owner that was: neither reads nor a second change of owner.
-    let second = edge.open(&operators.proof("alice", Role::Admin, 2));
     let (next, third) = (Operators::new(2), Operators::new(3));
     let rotation = |to: &Operators| {
         let proof = to.client("alice", Role::Admin, 4).certificate;

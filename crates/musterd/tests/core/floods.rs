@@ -45,7 +45,7 @@ fn s17_what_is_no_frame_or_no_message_closes_the_connection() {
         (json("[[[[[["), "no JSON"),
         (json(&"[".repeat(60_000)), "JSON without a bottom"),
         (json(r#"{"is":"root"}"#), "a connection that there is not"),
-        (json(r#"{"is":"link","version":2}"#), "another version"),
+        (json(r#"{"is":"link","version":1}"#), "another version"),
         (call("", "exec"), "an operation that there is not"),
         (call(r#","role":"muster:admin""#, "health"), "a role in the frame"),
         (call(r#","name":"admin""#, "health"), "a name in the frame"),

@@ -111,13 +111,17 @@ impl Slot {
         backend: Box<dyn ImageBackend>,
         told: impl FnOnce(bool, &str) + Send + 'static,
     ) -> bool {
+        // First, and not where somebody has begun one since: what the disk says is of that one then.
+        let mut slot = lock(&self.0);
+        if slot.is_some() {
+            return false;
+        }
         let found = || {
             let unit = Unit::open(places, backend, LONGEST).ok()?;
             let Staging { image, anew } = disk::read_json(&unit.disk.run, RECORD).ok()??;
             Some((unit, Reference::parse(&image).ok()?, anew))
         };
         let Some((unit, image, anew)) = found() else { return false };
-        let mut slot = lock(&self.0);
         match Pull::start(&image, move |pull| pull.followed(&unit, anew), told) {
             Ok(pull) => *slot = Some(pull),
             Err(fault) => {
