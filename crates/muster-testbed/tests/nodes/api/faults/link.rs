@@ -15,7 +15,7 @@ fn follows(rig: &Rig, unit: &str) -> Result<Client> {
 }
 
 /// Begins to send a list of 64 KiB, and goes no further than its first bytes.
-fn uploads(rig: &Rig) -> Result<Upload> {
+fn uploads(rig: &Rig) -> Result<Follower> {
     let script = format!(
         "(printf 'PUT /v1/ca/crl HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: 65536\\r\\n\\r\\nMII'; exec sleep 300) | \
          openssl s_client -quiet -connect {}:7443 -cert pki/clients/alice.pem -key pki/clients/alice.key",
@@ -23,7 +23,7 @@ fn uploads(rig: &Rig) -> Result<Upload> {
     );
     let mut command = rig.alice.command("/usr/bin/setsid".as_ref(), &["bash", "-c", &script]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    Ok(Upload { child })
+    Ok(Follower { child, out: std::path::PathBuf::new() })
 }
 
 /// Connections of clients that the edge has.
@@ -78,14 +78,107 @@ fn fault_link_cut_mid_stream_frees_the_seats_and_tells_the_clients() -> Result<(
     rig.pulled(1, true)
 }
 
-/// A client that is openssl's; it ends with its value.
-struct Upload {
-    child: Child,
+/// As many followers as the page allows for, and clients that read nothing; memory of both processes at the end of it.
+#[test]
+fn fault_two_hundred_followers_of_one_journal_and_clients_that_never_read() -> Result<()> {
+    require_root_or_skip!();
+    let rig = Rig::claimed("fault-crowd", |_, _| Ok(()))?;
+    let node = &rig.node;
+    node.put(
+        "/run/systemd/system/kubelet.service",
+        b"[Service]\nExecStart=/bin/bash -c 'n=0; while :; do n=$((n+1)); echo \"tick $n\"; sleep 0.4; done'\nLogRateLimitIntervalSec=0\n",
+        0o644,
+    )?;
+    node.sh("systemctl daemon-reload; systemctl start kubelet")?;
+    let before = memory(node)?;
+    // By the real client's library in one process each would be dear here: s_client, as any other client.
+    // A client's share is 32 streams, so there are eight of them.
+    for n in 0..8 {
+        rig.alice.issue(&format!("follower-{n}"), "readonly")?;
+    }
+    let mut crowd = Vec::new();
+    for n in 0..200 {
+        crowd.push(follower(&rig, &format!("follower-{}", n % 8), false)?);
+    }
+    let mut deaf = Vec::new();
+    for n in 0..4 {
+        deaf.push(follower(&rig, &format!("follower-{n}"), true)?);
+    }
+    // So many at one moment are more calls than the node has in hand at once: who is told 503 and `Retry-After: 1` asks again.
+    until("nobody is told to come again", || {
+        let mut again = 0;
+        for (n, one) in crowd.iter_mut().enumerate().filter(|(_, c)| c.heard().starts_with("HTTP/1.1 503")) {
+            assert!(one.heard().contains("\r\nretry-after: 1\r\n"), "{}", one.heard());
+            *one = follower(&rig, &format!("follower-{}", n % 8), false)?;
+            again += 1;
+        }
+        let hear = crowd.iter().all(|c| !c.heard().is_empty());
+        Ok((again == 0 && hear).then_some(()))
+    })?;
+    until("all of them are let in", || Ok((seats(node)? >= 204).then_some(())))?;
+    let deaf_to = |c: &&Follower| !c.heard().contains("tick ");
+    until("everybody hears", || Ok((crowd.iter().filter(deaf_to).count() == 0).then_some(())))?;
+    assert_eq!(node.sh("pgrep -xc journalctl")?, "1\n", "one journalctl for all of them");
+    // Who reads loses nothing for the others, and who asks something else is answered.
+    std::thread::sleep(Duration::from_secs(3));
+    rig.alice.muster(&["node", "status", "a"])?.check()?;
+    let after = memory(node)?;
+    println!("memory of core and edge: {before:?} KiB, with 204 streams {after:?} KiB");
+    assert!(after.0 < 64 * 1024 && after.1 < 96 * 1024, "core and edge: {after:?} KiB");
+    for follower in &crowd {
+        let heard = follower.heard();
+        let ticks: Vec<u32> =
+            heard.split("tick ").skip(1).filter_map(|t| t.split('"').next()?.parse().ok()).collect();
+        assert!(ticks.len() > 10 && ticks.windows(2).all(|w| w[1] == w[0] + 1), "none is missed: {ticks:?}");
+    }
+    drop(crowd);
+    drop(deaf);
+    until("the seats are free", || Ok((seats(node)? == 0).then_some(())))?;
+    holds(node, "! pgrep -x journalctl")?;
+    nothing_failed(node)
 }
 
-impl Drop for Upload {
+/// Resident memory of core and edge, KiB.
+fn memory(node: &Node) -> Result<(u64, u64)> {
+    let of = |argv| -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", node.outer_pid(argv)?))?;
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).context("VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    };
+    Ok((of(CORE)?, of(EDGE)?))
+}
+
+/// A client that is openssl's; it ends with its value.
+struct Follower {
+    child: Child,
+    out: std::path::PathBuf,
+}
+
+impl Follower {
+    fn heard(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap_or_default()
+    }
+}
+
+impl Drop for Follower {
     fn drop(&mut self) {
         let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]).status();
         let _ = self.child.wait();
     }
+}
+
+fn follower(rig: &Rig, client: &str, deaf: bool) -> Result<Follower> {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let out = rig.alice.file(&format!("heard-{}", NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+    // Who is deaf reads nothing behind its pipe. That fills only after minutes here; sockets that are full are tried with the edge alone.
+    let sink = if deaf { "| sleep 300" } else { "" };
+    let script = format!(
+        "(printf 'GET /v1/logs?unit=kubelet&lines=100&follow=true HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n'; exec sleep 300) | \
+         openssl s_client -quiet -connect {}:7443 -cert pki/clients/{client}.pem -key pki/clients/{client}.key {sink}",
+        rig.node.addr()
+    );
+    let mut command = rig.alice.command("/usr/bin/setsid".as_ref(), &["bash", "-c", &script]);
+    let child =
+        command.stdin(Stdio::null()).stdout(std::fs::File::create(&out)?).stderr(Stdio::null()).spawn()?;
+    Ok(Follower { child, out })
 }
