@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest as _, Sha256};
 
 use crate::run::{root, run as spawn};
-use crate::setup;
+use crate::{generate, setup};
 
 const AUDITABLE: &str = "0.7.7";
 const CYCLONEDX: &str = "0.5.9";
@@ -94,7 +94,9 @@ pub(crate) fn run() -> Result<()> {
     let triple = host_triple()?;
     let auditable = setup::cargo_tool("cargo-auditable", AUDITABLE)?;
     let version = env!("CARGO_PKG_VERSION");
-    let mut files = Vec::new();
+    let manual = tempfile::tempdir()?;
+    generate::run(manual.path())?;
+    let mut files = vec![archive(manual.path(), &dist, version, &epoch)?];
     for program in PROGRAMS {
         let (triple, flags) =
             if program.is_static { muster_testbed::shim_target()? } else { (triple.clone(), "") };
@@ -103,7 +105,7 @@ pub(crate) fn run() -> Result<()> {
         fs::copy(&built, &named)?;
         files.push(named);
         files.push(sbom(program, &dist, version)?);
-        files.push(debian(program, &built, &dist, version, &epoch)?);
+        files.push(debian(program, (&built, manual.path()), &dist, version, &epoch)?);
     }
     sums(&dist, &files)
 }
@@ -167,9 +169,31 @@ fn sbom(program: &Program, dist: &Path, version: &str) -> Result<PathBuf> {
     found.with_context(|| format!("cargo cyclonedx wrote no {name}.json"))
 }
 
-/// A Debian package: the program, its licence, for the CLI its manual pages and completions, for the daemon its units.
+/// The manual pages of all programs and the completions, for who takes the programs without a package: unpacked in a prefix.
+fn archive(manual: &Path, dist: &Path, version: &str, epoch: &str) -> Result<PathBuf> {
+    let out = dist.join(format!("muster-manual-{version}.tar.gz"));
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=a+rX,u+w,go-w"]);
+    spawn(
+        tar.arg(format!("--mtime=@{epoch}"))
+            .args(["--use-compress-program=gzip -9n", "-cf"])
+            .arg(&out)
+            .arg("-C")
+            .arg(manual)
+            .arg("share"),
+    )?;
+    Ok(out)
+}
+
+/// A Debian package: the program, its licence, its manual pages and completions, for the daemon its units.
 /// Only the daemon's has maintainer scripts; installing the others changes no account, no sudoers, no sshd.
-fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &str) -> Result<PathBuf> {
+fn debian(
+    program: &Program,
+    (built, manual): (&Path, &Path),
+    dist: &Path,
+    version: &str,
+    epoch: &str,
+) -> Result<PathBuf> {
     let arch = String::from_utf8(Command::new("dpkg").arg("--print-architecture").output()?.stdout)?;
     let arch = arch.trim();
     let stage = tempfile::tempdir()?;
@@ -185,21 +209,20 @@ fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &s
     let copyright = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\n\
          Copyright: the Muster authors\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n".to_string();
     put(&format!("usr/share/doc/{}/copyright", program.name), copyright.as_bytes(), 0o644)?;
-    match program.name {
-        "muster" => pages(built, &tree)?,
-        "musterd" => {
-            for (path, bytes) in muster_testbed::musterd_files()? {
-                put(path.trim_start_matches('/'), &bytes, 0o644)?;
-            }
-            for (link, to) in muster_testbed::MUSTERD_LINKS {
-                let link = tree.join(link.trim_start_matches('/'));
-                fs::create_dir_all(link.parent().context("a link in a package has a folder")?)?;
-                symlink(to, link)?;
-            }
-            put("DEBIAN/postinst", come().as_bytes(), 0o755)?;
-            put("DEBIAN/prerm", go().as_bytes(), 0o755)?;
+    for (path, bytes) in pages(program.name, manual)? {
+        put(&path, &bytes, 0o644)?;
+    }
+    if program.name == "musterd" {
+        for (path, bytes) in muster_testbed::musterd_files()? {
+            put(path.trim_start_matches('/'), &bytes, 0o644)?;
         }
-        _ => {}
+        for (link, to) in muster_testbed::MUSTERD_LINKS {
+            let link = tree.join(link.trim_start_matches('/'));
+            fs::create_dir_all(link.parent().context("a link in a package has a folder")?)?;
+            symlink(to, link)?;
+        }
+        put("DEBIAN/postinst", come().as_bytes(), 0o755)?;
+        put("DEBIAN/prerm", go().as_bytes(), 0o755)?;
     }
     let control = format!(
         "Package: {name}\nVersion: {version}\nArchitecture: {arch}\nSection: admin\nPriority: optional\n\
@@ -225,24 +248,43 @@ fn debian(program: &Program, built: &Path, dist: &Path, version: &str, epoch: &s
     Ok(out)
 }
 
-/// Manual pages and completions, as the CLI itself writes them.
-fn pages(muster: &Path, tree: &Path) -> Result<()> {
-    let write = |args: &[&str], to: &str| -> Result<()> {
-        let out = Command::new(muster).args(args).output()?;
-        if !out.status.success() || out.stdout.is_empty() {
-            bail!("muster {args:?} printed nothing: {}", String::from_utf8_lossy(&out.stderr));
+/// Of what was made, what belongs to a program: path in the package and bytes. Manual pages are compressed, without name and time in
+/// them, as Debian policy 12.1 wants it.
+fn pages(program: &str, manual: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut out = Vec::new();
+    for (folder, is_manual) in [
+        ("share/man/man1", true),
+        ("share/man/man8", true),
+        ("share/bash-completion/completions", false),
+        ("share/zsh/vendor-completions", false),
+        ("share/fish/vendor_completions.d", false),
+    ] {
+        for entry in fs::read_dir(manual.join(folder)).with_context(|| folder.to_owned())? {
+            let file = entry?.path();
+            let name = file.file_name().context("a file has a name")?.to_string_lossy().into_owned();
+            let stem = name.split('.').next().unwrap_or_default().trim_start_matches('_');
+            // The shim's page begins with the name of the command line's program.
+            let owner =
+                PROGRAMS.iter().map(|p| p.name).find(|p| stem == *p || stem.starts_with(&format!("{p}-")));
+            if owner != Some(program) {
+                continue;
+            }
+            if is_manual {
+                let packed = Command::new("gzip").arg("-9nc").arg(&file).output().context("gzip")?;
+                if !packed.status.success() {
+                    bail!("gzip {}: {}", file.display(), String::from_utf8_lossy(&packed.stderr));
+                }
+                out.push((format!("usr/{folder}/{name}.gz"), packed.stdout));
+            } else {
+                out.push((format!("usr/{folder}/{name}"), fs::read(&file)?));
+            }
         }
-        let to = tree.join(to);
-        fs::create_dir_all(to.parent().context("a path in a package has a folder")?)?;
-        fs::write(to, out.stdout)?;
-        Ok(())
-    };
-    write(&["completion", "bash"], "usr/share/bash-completion/completions/muster")?;
-    write(&["completion", "zsh"], "usr/share/zsh/vendor-completions/_muster")?;
-    write(&["completion", "fish"], "usr/share/fish/vendor_completions.d/muster.fish")?;
-    let man = tree.join("usr/share/man/man1");
-    fs::create_dir_all(&man)?;
-    spawn(Command::new(muster).arg("man").arg(&man))
+    }
+    if out.is_empty() {
+        bail!("{program} has no manual page");
+    }
+    out.sort();
+    Ok(out)
 }
 
 /// `SHA256SUMS`, as `sha256sum -c` reads it.
@@ -255,4 +297,57 @@ fn sums(dist: &Path, files: &[PathBuf]) -> Result<()> {
         writeln!(out, "{digest}  {name}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn each_package_has_its_own_pages() {
+        let made = tempfile::tempdir().unwrap();
+        for file in [
+            "man/man1/muster.1",
+            "man/man1/muster-node-claim.1",
+            "man/man8/muster-shim.8",
+            "man/man8/musterd.8",
+            "man/man8/musterd-set-ca.8",
+            "bash-completion/completions/muster",
+            "bash-completion/completions/musterd",
+            "zsh/vendor-completions/_muster",
+            "fish/vendor_completions.d/muster.fish",
+        ] {
+            let file = made.path().join("share").join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "text").unwrap();
+        }
+        let of = |program| {
+            pages(program, made.path()).unwrap().into_iter().map(|(path, _)| path).collect::<Vec<_>>()
+        };
+        assert_eq!(of("muster-shim"), ["usr/share/man/man8/muster-shim.8.gz"]);
+        assert_eq!(
+            of("muster"),
+            [
+                "usr/share/bash-completion/completions/muster",
+                "usr/share/fish/vendor_completions.d/muster.fish",
+                "usr/share/man/man1/muster-node-claim.1.gz",
+                "usr/share/man/man1/muster.1.gz",
+                "usr/share/zsh/vendor-completions/_muster",
+            ]
+        );
+        assert_eq!(
+            of("musterd"),
+            [
+                "usr/share/bash-completion/completions/musterd",
+                "usr/share/man/man8/musterd-set-ca.8.gz",
+                "usr/share/man/man8/musterd.8.gz",
+            ]
+        );
+        // gzip's flags and time (RFC 1952, 2.3): no name, no time, so that two builds are the same.
+        let (_, packed) = pages("muster-shim", made.path()).unwrap().remove(0);
+        assert_eq!(packed.get(..8), Some(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0][..]));
+        assert!(pages("muster-manager", made.path()).is_err(), "a program without a page");
+    }
 }

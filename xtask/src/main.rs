@@ -7,6 +7,7 @@ mod ci;
 mod demo;
 mod dist;
 mod fuzz;
+mod generate;
 mod links;
 mod run;
 mod setup;
@@ -45,7 +46,13 @@ enum Command {
         #[arg(long)]
         down: bool,
     },
-    /// Release files under dist/: static shim, CLI, Debian packages, SBOMs, SHA-256 sums.
+    /// Man pages of all programs, and completions for bash, zsh and fish, from the definitions of their command lines.
+    Gen {
+        /// The prefix that they are put below, as /usr.
+        #[arg(default_value = "target/gen")]
+        folder: std::path::PathBuf,
+    },
+    /// Release files under dist/: static shim, CLI, manual, Debian packages, SBOMs, SHA-256 sums.
     Dist,
     /// The nodes of tests and of the demo on this machine.
     Testbed {
@@ -79,6 +86,7 @@ fn run(command: Command) -> Result<()> {
         Command::Testbed { up, daemon, down } => testbed(&up, daemon, down.as_deref()),
         Command::Bench { parts } => bench::run(&parts),
         Command::Demo { down } => demo::run(down),
+        Command::Gen { folder } => generate::run(&folder),
         Command::Dist => dist::run(),
     }
 }

@@ -145,7 +145,6 @@ fn dispatch(command: Command, world: &World, printer: &mut Printer) -> Outcome {
         Command::Ui(a) => ui::dispatch(*a, world, printer),
         Command::Explain { code } => commands::explain::run(code.as_deref(), printer),
         Command::Completion { shell } => commands::generate::completion(shell, printer),
-        Command::Man { folder } => commands::generate::man(&folder, printer),
         Command::SshKeygen { .. } => Err(Fault::new(Own::Usage, "options stand before ssh-keygen")
             .fix("Write `muster ssh-keygen …` with nothing between.")
             .into()),

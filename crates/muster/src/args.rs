@@ -115,12 +115,6 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Write the man pages into a folder.
-    #[command(hide = true)]
-    Man {
-        /// The folder.
-        folder: PathBuf,
-    },
     /// Stand in for ssh-keygen: -Y verify, sign, find-principals, match-principals and check-novalidate are done here.
     #[command(disable_help_flag = true, disable_version_flag = true, name = "ssh-keygen")]
     SshKeygen {

@@ -37,4 +37,4 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-pub use run::{Options, run};
+pub use run::{NOT_WANTED, Options, run};

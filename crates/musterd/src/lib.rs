@@ -12,6 +12,7 @@ pub mod console;
 pub mod core;
 pub mod edge;
 pub mod fetch;
+pub mod line;
 pub mod ops;
 pub mod places;
 mod shares;

@@ -151,7 +151,7 @@ fn every_parser_has_a_fuzz_target_or_a_reason() {
     for target in targets {
         assert!(root().join("fuzz/corpus").join(target).is_dir(), "no target {target}");
     }
-    let tools = ["muster-fuzz", "muster-needs", "muster-testbed"];
+    let tools = ["muster-fuzz", "muster-gen", "muster-needs", "muster-testbed"];
     let mut missing = Vec::new();
     for path in files(&root().join("crates"), ".rs") {
         let short = path.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();

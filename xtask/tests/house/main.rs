@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Development only: nothing that ships may depend on them, and the rules for shipped code do not hold in them.
-const TOOLS: &[&str] = &["muster-fuzz", "muster-needs", "muster-testbed", "xtask"];
+const TOOLS: &[&str] = &["muster-fuzz", "muster-gen", "muster-needs", "muster-testbed", "xtask"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()

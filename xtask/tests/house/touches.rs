@@ -139,6 +139,9 @@ fn package(page: &mut String) {
     for (link, to) in muster_testbed::MUSTERD_LINKS {
         let _ = writeln!(page, "| `{link}` | a link to `{to}` |");
     }
+    page.push_str(
+        "| `/usr/share/man/man8/musterd*.8.gz`, and `musterd` in the folders of three shells' completions | the manual, completions |\n",
+    );
     let tmpfiles = fs::read_to_string(units().join("muster.tmpfiles.conf")).expect("tmpfiles");
     for line in tmpfiles.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();

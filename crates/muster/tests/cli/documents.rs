@@ -9,7 +9,8 @@ use clap::error::ErrorKind::{
 use muster::args::Cli;
 use muster::codes::exit_of_shim;
 use muster::exit::Exit;
-use muster::inventory::Inventory;
+use muster::inventory::{DEFAULT_NAME, Inventory};
+use muster::nodes::contexts::FILE as CONTEXTS;
 use muster::profile::manifest::Manifest;
 use muster_core::Reason;
 use std::path::{Path, PathBuf};
@@ -215,6 +216,26 @@ fn the_exit_code_table_is_the_enum() {
     }
     let rows = text.split("## Exit codes").nth(1).unwrap().split("\n\n").nth(1).unwrap().lines().count() - 2;
     assert_eq!(rows, Exit::ALL.len(), "a row that is no exit code");
+}
+
+/// The manual has the same table.
+#[test]
+fn the_table_of_files_is_what_the_sources_open() {
+    let text = std::fs::read_to_string(root().join("docs/cli.md")).unwrap();
+    let table = text.split("## Files").nth(1).unwrap();
+    let mut names =
+        vec![format!("XDG_CONFIG_HOME/muster/{DEFAULT_NAME}"), format!("XDG_CONFIG_HOME/muster/{CONTEXTS}")];
+    for source in ["nodes/pins.rs", "nodes/heads.rs", "nodes/contexts.rs", "remote/pins.rs"] {
+        let source = std::fs::read_to_string(root().join("crates/muster/src").join(source)).unwrap();
+        let shipped = source.split("#[cfg(test)]").next().unwrap();
+        let opened = shipped.split(".join(\"").skip(1).filter_map(|rest| rest.split_once("\")"));
+        let plain = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'-' | b'.'));
+        names.extend(opened.map(|(name, _)| name.to_owned()).filter(|n| plain(n)));
+    }
+    assert!(names.len() >= 9, "the sources were not read: {names:?}");
+    for name in names {
+        assert!(table.contains(&format!("{name}`")), "docs/cli.md has no file {name}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::ops;
 use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
 
 /// The node's API is not wanted: no failure, and no reason to start again.
-const NOT_WANTED: u8 = 78;
+pub const NOT_WANTED: u8 = 78;
 /// The edge's user.
 const EDGE_USER: &str = "muster-edge";
 /// Between two looks at how the node stands.
