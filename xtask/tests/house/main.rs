@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "asks cargo for the dependency graph")]
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
+mod auditing;
 mod docs;
 mod graph;
 mod rules;

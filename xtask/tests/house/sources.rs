@@ -9,11 +9,16 @@ use crate::{TOOLS, files, root};
 
 const LONGEST_FILE: usize = 600;
 
-/// Sources of ours that ship outside `muster-sys`: path and code, without tests and fixtures for tests.
+/// Sources of ours that ship outside `muster-sys`.
 fn shipped_sources() -> Vec<(PathBuf, String)> {
+    of_crates(|name| name != "muster-sys" && !TOOLS.contains(&name))
+}
+
+/// Sources of some of our crates: path and code, without tests and fixtures for tests.
+pub(crate) fn of_crates(wanted: impl Fn(&str) -> bool) -> Vec<(PathBuf, String)> {
     let mut out = Vec::new();
     for (name, (folder, _)) in ours() {
-        if name == "muster-sys" || TOOLS.contains(&name.as_str()) {
+        if !wanted(name) {
             continue;
         }
         let mut sources: Vec<(PathBuf, String)> = Vec::new();
