@@ -150,7 +150,7 @@ const TABLE: &[Row] = &[
         "error[key-file]: inventory.yaml:1: not an OpenSSH public key",
     ),
     ("init new", 3, "error[passphrase-needed]: "),
-    ("man /proc/nowhere", 9, "error[file-write]: "),
+    ("pki init --pki /proc/nowhere --danger-no-passphrase", 9, "error[file-write]: "),
 ];
 
 #[test]
