@@ -78,6 +78,7 @@ codes! {
     Declined = "declined", Refused, "the operator said no", "Nothing was changed.";
     PinMissing = "pin-missing", Refused, "no host key is pinned for a host or bastion", "Pin it with `muster host add --host-key`, or list host-key or host-ca in the inventory.";
     PinConflict = "pin-conflict", Refused, "a different host key is pinned already", "Find out why the key changed, then use `muster host rotate-key`.";
+    FileLocked = "file-locked", Busy, "another program holds a file that is to be changed", "Let it end, or find out why it hangs, then run the command again.";
     StateUnusable = "state-unusable", Internal, "the state folder or a file in it cannot be used", "Mend or remove the file that the message names.";
 
     // profiles and signing

@@ -22,7 +22,7 @@ pub enum Exit {
     Unreachable = 5,
     /// The host refused; nothing ran.
     HostRefused = 6,
-    /// Another run holds the host, also after waiting.
+    /// Another run holds the host, or a file here that is to be changed, also after waiting.
     Busy = 7,
     /// The run may or may not have happened; the host must be asked before running it again.
     OutcomeUnknown = 8,
@@ -69,7 +69,9 @@ impl Exit {
             Self::Refused => "refused here, before anything was changed or sent",
             Self::Unreachable => "the host was not reached or did not let us in; nothing ran",
             Self::HostRefused => "the host refused; nothing ran",
-            Self::Busy => "another run holds the host, also after waiting",
+            Self::Busy => {
+                "another run holds the host, or a file here that is to be changed, also after waiting"
+            }
             Self::OutcomeUnknown => {
                 "the run may or may not have happened; ask the host before running it again"
             }

@@ -10,6 +10,7 @@ pub mod fault;
 pub mod files;
 pub mod inventory;
 pub mod keygen;
+pub mod locks;
 pub mod nodes;
 pub mod pages;
 pub mod pki;

@@ -52,6 +52,7 @@ pages! {
     "expired"
     "field-form"
     "field-missing"
+    "file-locked"
     "file-missing"
     "file-too-large"
     "file-unreadable"

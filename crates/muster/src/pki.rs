@@ -14,13 +14,13 @@ pub mod keyfile;
 use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
+use crate::locks::{self, Held};
 use crate::printer;
 use crate::terminal::Passphrases;
 use muster_core::UtcTime;
 use muster_tls::{Authority, Client, OperatorCa, Revoked};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Longest file of the folder but the revocations.
@@ -30,9 +30,6 @@ const MAX_REVOKED: usize = 8 * 1024 * 1024;
 /// An authority's folder.
 #[derive(Debug)]
 pub struct Folder<'f>(pub &'f Path);
-
-/// Until it is dropped, nobody else changes the folder's list.
-pub struct Held(#[expect(dead_code, reason = "closing it lets go of the lock")] std::fs::File);
 
 /// `revoked.json`
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,12 +94,7 @@ impl Folder<'_> {
 
     /// Waits until nobody else changes the list, and keeps others from it.
     pub fn hold(&self) -> Result<Held, Fault> {
-        let path = self.path("revoked.lock");
-        let open =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = open.map_err(|e| Fault::io(&path, "create", &e))?;
-        file.lock().map_err(|e| Fault::io(&path, "write", &e))?;
-        Ok(Held(file))
+        locks::take(&self.path("revoked.lock"), None, "Ctrl-C ends the waiting, and nothing was signed.")
     }
 
     /// The public half.

@@ -161,7 +161,9 @@ pub(super) fn session(on: &On, world: &World) -> Result<Session, Faults> {
         Faults::check(chosen.iter().filter_map(|c| c.pinned().err()).collect())?;
     }
     let identity = around.identity(&on.caller)?;
-    Ok(Session { chosen, identity, store: around.store, pace, unkept: Unkept::default() })
+    let mut store = around.store;
+    store.patience = pace.timeout.map_or(store.patience, |t| t.min(store.patience));
+    Ok(Session { chosen, identity, store, pace, unkept: Unkept::default() })
 }
 
 /// Runs a command on nodes. Heads that could not be kept are told behind what the nodes said, and are no part of the exit code: it

@@ -39,7 +39,9 @@ pub(super) fn dispatch(a: Ui, world: &World, printer: &mut Printer) -> Outcome {
     let every = span("--every", &a.every).map(Duration::from_secs)?;
     let about = about(&a, world)?;
     let on = On { select: every_one(a.select), caller: a.caller, pace: a.pace };
-    let session = session(&on, world)?;
+    let mut session = session(&on, world)?;
+    // Waited for between two frames, and tried again: nobody is at a screen that stands still.
+    session.store.patience = Duration::from_millis(200);
     let unkept = session.unkept.clone();
     let ended = ui::run(ui::Settings { session, every, colour: looks.colour_out && world.colours, about });
     warn_of(&unkept, printer);

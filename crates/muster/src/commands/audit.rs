@@ -50,7 +50,7 @@ pub fn verify(session: &Session, since_known: bool, printer: &mut Printer) -> Ou
         .iter()
         .filter_map(|(chosen, r)| Some((chosen.pin?, r.as_ref().ok()?.head.parse::<Head>().ok()?)))
         .collect();
-    let kept = heads::keep(session.store.folder(), &newest);
+    let kept = heads::keep(session.store.folder(), &newest, session.store.patience);
     let exit = show(results, &SHAPE, printer)?;
     let Err(fault) = kept else { return Ok(exit) };
     // To keep what was seen is half of what this is for.

@@ -7,11 +7,12 @@
 use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
+use crate::locks;
 use muster_core::audit::Head;
 use muster_tls::Fingerprint;
 use std::collections::BTreeMap;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 const MAX_FILE: usize = 16 << 20;
 
@@ -58,16 +59,13 @@ pub fn read(folder: &Path) -> Result<Heads, Fault> {
     Heads::parse(&files::read_text(&file, MAX_FILE)?, &file)
 }
 
-/// Keeps what was seen now, where it is newer.
-pub fn keep(folder: &Path, seen: &[(Fingerprint, Head)]) -> Result<(), Fault> {
+/// Keeps what was seen now, where it is newer. Waits for who else does.
+pub fn keep(folder: &Path, seen: &[(Fingerprint, Head)], patience: Duration) -> Result<(), Fault> {
     if seen.is_empty() {
         return Ok(());
     }
     files::make_folder(folder, 0o700)?;
-    let path = folder.join("audit-heads.lock");
-    let open = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let lock = open.map_err(|e| Fault::io(&path, "create", &e))?;
-    lock.lock().map_err(|e| Fault::io(&path, "write", &e))?;
+    let _held = locks::take(&folder.join("audit-heads.lock"), Some(patience), "")?;
     let mut heads = read(folder)?;
     let before = heads.clone();
     for (node, head) in seen {
@@ -92,10 +90,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (Fingerprint::of(b"a"), Fingerprint::of(b"b"));
         let head = |seq, byte| Head { seq, hash: [byte; 32] };
-        keep(dir.path(), &[(a, head(7, 1)), (b, head(1, 1))]).unwrap();
-        keep(dir.path(), &[(a, head(5, 2))]).unwrap();
+        keep(dir.path(), &[(a, head(7, 1)), (b, head(1, 1))], locks::STATE).unwrap();
+        keep(dir.path(), &[(a, head(5, 2))], locks::STATE).unwrap();
         // Another hash for a number that was seen: the first one stands, so that the rewriting shows.
-        keep(dir.path(), &[(a, head(7, 3)), (b, head(2, 2))]).unwrap();
+        keep(dir.path(), &[(a, head(7, 3)), (b, head(2, 2))], locks::STATE).unwrap();
         let heads = read(dir.path()).unwrap();
         assert_eq!((heads.of(a), heads.of(b)), (Some(head(7, 1)), Some(head(2, 2))));
         assert_eq!(heads.of(Fingerprint::of(b"c")), None);

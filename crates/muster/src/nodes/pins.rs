@@ -8,11 +8,11 @@
 use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
+use crate::locks::{self, Held};
 use muster_client::Endpoint;
 use muster_tls::Fingerprint;
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const MAX_FILE: usize = 16 << 20;
 const HEAD: &str = "# Certificates of nodes, pinned with `muster node claim` and `muster node pin`: name, address:port, fingerprint.\n";
@@ -80,13 +80,12 @@ impl Pins {
     }
 }
 
-/// Whoever holds it is the only one who changes the file.
-struct Held(#[expect(dead_code, reason = "closing it lets go of the lock")] File);
-
 /// The state folder's part about nodes.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// How long is waited for who else writes there.
+    pub patience: Duration,
 }
 
 impl Store {
@@ -95,7 +94,7 @@ impl Store {
         let folder = state.ok_or_else(|| {
             Fault::new(Own::StateUnusable, "there is no place for state").fix("Set HOME or XDG_STATE_HOME.")
         })?;
-        Ok(Self { folder: folder.to_owned() })
+        Ok(Self { folder: folder.to_owned(), patience: locks::STATE })
     }
 
     /// The folder.
@@ -114,12 +113,7 @@ impl Store {
 
     fn lock(&self) -> Result<Held, Fault> {
         files::make_folder(&self.folder, 0o700)?;
-        let path = self.folder.join("node-pins.lock");
-        let open =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = open.map_err(|e| Fault::io(&path, "create", &e))?;
-        file.lock().map_err(|e| Fault::io(&path, "write", &e))?;
-        Ok(Held(file))
+        locks::take(&self.folder.join("node-pins.lock"), Some(self.patience), "")
     }
 
     /// Whether a pin could be written now: asked before something is done that cannot be done again.

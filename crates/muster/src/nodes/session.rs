@@ -196,7 +196,7 @@ impl Session {
     /// Keeps the newest heads that these nodes handed out.
     pub fn keep_heads(&self, callees: &[Callee]) -> Result<(), Fault> {
         let seen: Vec<_> = callees.iter().filter_map(|c| Some((c.chosen.pin?, c.node.head()?))).collect();
-        heads::keep(self.store.folder(), &seen)
+        heads::keep(self.store.folder(), &seen, self.store.patience)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
 use crate::inventory::{Endpoint, HostKey};
+use crate::locks::{self, Held};
 use muster_core::UtcTime;
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -96,9 +96,6 @@ impl Pins {
     }
 }
 
-/// Whoever holds it is the only one who changes the file.
-struct Held(#[expect(dead_code, reason = "closing it lets go of the lock")] File);
-
 impl Store {
     /// The store in a state folder, which need not exist yet.
     pub fn at(state: Option<&Path>) -> Result<Self, Fault> {
@@ -123,12 +120,7 @@ impl Store {
 
     fn lock(&self) -> Result<Held, Fault> {
         files::make_folder(&self.folder, 0o700)?;
-        let path = self.folder.join("host-keys.lock");
-        let open =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = open.map_err(|e| Fault::io(&path, "create", &e))?;
-        file.lock().map_err(|e| Fault::io(&path, "write", &e))?;
-        Ok(Held(file))
+        locks::take(&self.folder.join("host-keys.lock"), Some(locks::STATE), "")
     }
 
     /// Pins keys for an endpoint that has none. The same keys again are fine; others are a conflict. Returns whether

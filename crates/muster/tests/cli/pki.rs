@@ -1,6 +1,6 @@
 //! The operators' authority, with the system's openssl as the judge.
 
-use crate::run::Place;
+use crate::run::{MUSTER, Place};
 use muster_needs::require;
 use std::os::unix::fs::PermissionsExt;
 
@@ -249,4 +249,39 @@ fn many_revocations_at_once_are_all_in_the_list() {
     issue(&p, "frank --role readonly");
     let ran = p.muster("pki revoke frank --authority-passphrase-file pp");
     assert!(ran.code == 3 && ran.err.contains("number after the last"), "{} {}", ran.code, ran.err);
+}
+
+/// Who holds the list is told to who waits; the waiting ends with the holder, and with Ctrl-C, of which nothing is left.
+#[test]
+fn who_waits_for_the_list_is_told_for_whom_and_may_go() {
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::process::ExitStatusExt as _;
+    let p = require!(place());
+    issue(&p, "bob --role readonly");
+    let lock = std::fs::File::create(p.join("pki/revoked.lock")).unwrap();
+    lock.lock().unwrap();
+    let waits = || {
+        // Ignored signals are inherited, and a shell ignores SIGINT for what it puts in the background.
+        let mut c = p.command("/usr/bin/env");
+        c.args(["--default-signal=INT", MUSTER, "pki", "revoke", "bob", "--authority-passphrase-file", "pp"]);
+        let mut child =
+            c.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        // The test is the holder.
+        let holder = format!("waiting for process {} (", std::process::id());
+        assert!(
+            line.starts_with(&holder) && line.contains(": pki/revoked.lock is held by it. Ctrl-C ends"),
+            "{line}"
+        );
+        child
+    };
+    let mut child = waits();
+    p.sh(&format!("kill -INT {}", child.id()));
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
+    assert!(!p.join("pki/revoked.json").exists() && !p.join("pki/operator-ca.crl").exists());
+    let mut child = waits();
+    drop(lock);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(p.read("pki/revoked.json").contains("\"number\": 1"));
 }
