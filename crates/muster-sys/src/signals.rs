@@ -59,6 +59,32 @@ fn failed(doing: &'static str) -> SysError {
     SysError::new(doing, io::Error::last_os_error())
 }
 
+/// Stops this process, or its whole process group, as SIGTSTP does where nobody handles it: until somebody continues it, and not at all in a
+/// group that is orphaned (setpgid(2)), where nobody would. A handler that was set is set again after.
+///
+/// # Errors
+/// The disposition cannot be changed, or the signal cannot be sent.
+pub fn stop(whole_group: bool) -> Result<(), SysError> {
+    // SAFETY: `sigaction` is plain old data; all zero is SIG_DFL with no flags and an empty mask. What was set before is read into a
+    // second one and set again as it was. The signals go to this thread, or to the group that the process is in.
+    #[allow(unsafe_code)]
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        let mut before: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGTSTP, &default, &mut before) != 0 {
+            return Err(failed("stop"));
+        }
+        let sent = match whole_group {
+            true => libc::kill(0, libc::SIGTSTP),
+            // To this thread, so that it has stopped when this returns.
+            false => libc::raise(libc::SIGTSTP),
+        };
+        let failure = (sent != 0).then(|| failed("stop"));
+        libc::sigaction(libc::SIGTSTP, &before, std::ptr::null_mut());
+        failure.map_or(Ok(()), Err)
+    }
+}
+
 /// [`ENDING`] signals, blocked and readable from a descriptor (signalfd(2)) while this lives.
 #[derive(Debug)]
 pub struct EndingSignals {

@@ -10,24 +10,25 @@ use super::model::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
 use std::io::stdin;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Longest sequence that is waited for, and most of a pasted text that is kept.
 const LONGEST: usize = 64;
 const MOST: usize = 4096;
 /// How long the rest of a sequence may take.
-const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const REST: Duration = Duration::from_millis(50);
 
 /// Reads the terminal on a thread of its own, until it is gone.
 pub(super) fn inputs() -> mpsc::Receiver<Event> {
     let (to, from) = mpsc::channel(256);
-    std::thread::spawn(move || {
+    let named = std::thread::Builder::new().name("typed".to_owned());
+    // Where there is no thread, the channel ends at once, as when the terminal is gone.
+    let _ = named.spawn(move || {
         let (mut bytes, mut reader, input) = ([0u8; 1024], Reader::default(), stdin());
         loop {
-            let cut = reader.waits() && {
-                let mut fds = [PollFd::new(&input, PollFlags::IN)];
-                matches!(poll(&mut fds, Some(&REST)), Ok(0))
-            };
+            let cut = reader.waits()
+                && !more_comes(|left| poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(left)));
             let events = match cut {
                 true => reader.cut(),
                 false => match read(&input, &mut bytes) {
@@ -45,6 +46,23 @@ pub(super) fn inputs() -> mpsc::Receiver<Event> {
         }
     });
     from
+}
+
+/// Whether there is more to read before the rest of a sequence is due. A signal that comes meanwhile is no answer: where it was taken for
+/// one, an Esc would wait for the next key, and become a part of it.
+fn more_comes(mut poll: impl FnMut(&Timespec) -> Result<usize, Errno>) -> bool {
+    let due = Instant::now() + REST;
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        // Less than a second.
+        let left = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+        match poll(&left) {
+            Ok(0) => return false,
+            Err(Errno::INTR) => {}
+            // What is wrong with the terminal is told by reading it.
+            _ => return true,
+        }
+    }
 }
 
 /// Makes keys of bytes, however they come.
@@ -241,6 +259,22 @@ mod tests {
         ] {
             assert_eq!(all(&[bytes]), want, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn a_signal_is_no_answer_to_whether_more_is_typed() {
+        let mut answers = vec![Ok(0), Err(Errno::INTR), Err(Errno::INTR)];
+        assert!(!more_comes(|_| answers.pop().unwrap()));
+        let mut answers = vec![Ok(1), Err(Errno::INTR)];
+        assert!(more_comes(|_| answers.pop().unwrap()));
+        // Signals without end do not make it longer.
+        let mut shortest = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        let ended = more_comes(|left| {
+            assert!(left.tv_nsec <= shortest.tv_nsec && left.tv_sec == 0);
+            shortest = *left;
+            if left.tv_nsec == 0 { Ok(0) } else { Err(Errno::INTR) }
+        });
+        assert!(!ended);
     }
 
     #[test]

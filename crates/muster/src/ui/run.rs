@@ -39,8 +39,13 @@ pub fn run(settings: Settings) -> Outcome {
     let runtime = runtime()?;
     let none = |e: std::io::Error| Faults::from(no_screen(&e));
     ratatui::crossterm::style::force_color_output(settings.colour);
+    // Before the screen is taken: no signal finds it taken and nobody there to give it back.
+    let signals = {
+        let _in_it = runtime.enter();
+        Signals::listen()
+    };
     let mut screen = Screen::take().map_err(none)?;
-    let end = runtime.block_on(drive(settings, &mut screen));
+    let end = runtime.block_on(drive(settings, signals, &mut screen));
     drop(screen);
     // What is still under way is not waited for.
     runtime.shutdown_background();
@@ -51,9 +56,11 @@ fn no_screen(error: &std::io::Error) -> Fault {
     Fault::new(Own::TerminalNeeded, "the terminal cannot be used").why(error.to_string())
 }
 
-/// The signals that end it, the one that says that somebody else had the terminal, and the one that says that it has another size.
+/// The signals that end it, the one that wants the terminal for somebody else, the one that says that somebody else had it, and the one that
+/// says that it has another size.
 struct Signals {
     ending: Vec<(&'static str, Signal)>,
+    stopped: Option<Signal>,
     continued: Option<Signal>,
     resized: Option<Signal>,
 }
@@ -69,8 +76,9 @@ impl Signals {
         let ending = kinds.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?))).collect();
         // signal(7): 18 on every Linux of ours.
         let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())).ok();
+        let stopped = signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw())).ok();
         let resized = signal(SignalKind::window_change()).ok();
-        Self { ending, continued, resized }
+        Self { ending, stopped, continued, resized }
     }
 
     async fn end(ending: &mut [(&'static str, Signal)]) -> &'static str {
@@ -100,6 +108,8 @@ impl Signals {
 enum Woken {
     Event(Event),
     Signal(&'static str),
+    /// Somebody else wants the terminal.
+    Stopped,
     /// Somebody else had the terminal.
     Continued,
     /// It has another size.
@@ -108,7 +118,7 @@ enum Woken {
     Gone,
 }
 
-async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
+async fn drive(settings: Settings, mut signals: Signals, screen: &mut Screen) -> Outcome {
     let begun = Instant::now();
     let now = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let Settings { session, every, colour, about } = settings;
@@ -120,7 +130,6 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
         screen.size(),
     );
     (model.colour, model.about) = (colour, about);
-    let mut signals = Signals::listen();
     let mut typed = inputs();
     let (to, mut came) = mpsc::channel(AT_ONCE);
     let mut work = Work::new(session, to);
@@ -132,10 +141,8 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
         while let Some(woken) = waiting {
             let event = match woken {
                 Woken::Event(event) => event,
-                Woken::Continued | Woken::Resized => {
-                    if matches!(woken, Woken::Continued)
-                        && let Err(e) = screen.again()
-                    {
+                Woken::Stopped | Woken::Continued | Woken::Resized => {
+                    if let Err(e) = taken(&woken, screen) {
                         return broke(&model, &work, no_screen(&e));
                     }
                     let (columns, rows) = screen.size();
@@ -152,7 +159,7 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
                         return Ok(Exit::Ok);
                     }
                     Effect::Suspend => {
-                        if let Err(e) = screen.suspend() {
+                        if let Err(e) = screen.suspend(true) {
                             return broke(&model, &work, no_screen(&e));
                         }
                     }
@@ -181,12 +188,22 @@ async fn drive(settings: Settings, screen: &mut Screen) -> Outcome {
         next = tokio::select! {
             biased;
             name = Signals::end(&mut signals.ending) => Woken::Signal(name),
+            () = Signals::one(&mut signals.stopped) => Woken::Stopped,
             () = Signals::one(&mut signals.continued) => Woken::Continued,
             () = Signals::one(&mut signals.resized) => Woken::Resized,
             event = typed.recv() => event.map_or(Woken::Gone, Woken::Event),
             Some(event) = came.recv() => Woken::Event(event),
             () = until(wake) => Woken::Event(Event::Tick),
         };
+    }
+}
+
+/// What is done with the screen before it is drawn on again.
+fn taken(woken: &Woken, screen: &mut Screen) -> std::io::Result<()> {
+    match woken {
+        Woken::Stopped => screen.suspend(false),
+        Woken::Continued => screen.again(),
+        _ => Ok(()),
     }
 }
 

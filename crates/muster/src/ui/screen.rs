@@ -1,5 +1,5 @@
 //! The terminal while the dashboard has it: raw, on its other screen, and given back however the program ends: by return, by a panic
-//! of any thread, by a signal, and for as long as the shell has it after Ctrl-Z.
+//! of any thread, by a signal, and for as long as the shell has it after Ctrl-Z or SIGTSTP.
 //!
 //! The sequences are those of xterm and of everything that follows it (DEC private modes 1049, 25 and 2004).
 
@@ -62,14 +62,15 @@ impl Screen {
         self.terminal.draw(view).map(|_| ())
     }
 
-    /// Lets the shell have the terminal, until it continues this process.
+    /// Lets the shell have the terminal, until it continues this process; at once where there is none. The whole job stops after a key, as
+    /// the terminal does it when Ctrl-Z is not ours; this process alone, where somebody sent it the signal.
     ///
     /// # Errors
     /// The terminal cannot be written to.
-    pub fn suspend(&mut self) -> std::io::Result<()> {
+    pub fn suspend(&mut self, whole_job: bool) -> std::io::Result<()> {
         give_back();
-        // The whole job, as the terminal does it when Ctrl-Z is not ours. Goes on when the shell says so; at once where there is none.
-        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        // Where it cannot be stopped it goes on, which is told by the screen that is there again.
+        let _ = muster_sys::signals::stop(whole_job);
         self.again()
     }
 

@@ -262,6 +262,64 @@ fn a_shell_with_jobs_gets_the_terminal_with_ctrl_z_and_gives_it_back() {
     ended(t, 0);
 }
 
+/// A stop that was not typed: by `kill` from another terminal, by a supervisor.
+#[test]
+fn a_stop_from_outside_gives_the_terminal_back_until_it_goes_on() {
+    let nodes = Nodes::new();
+    let _server = node(&nodes, "edge-1", STATE);
+    let jobs =
+        format!("set -m\nsh -c 'echo $$ > pid; exec {MUSTER} ui'\necho STOPPED\nstty -a\nfg > /dev/null\n");
+    nodes.p.write("jobs", jobs);
+    let mut t = Terminal::start_shell(&nodes.p, WIDE, "bash jobs", &[]);
+    t.until_screen(WIDE, "well");
+    signal(&nodes, "TSTP");
+    t.until("STOPPED");
+    t.until_times("\u{1b}[?1049h", 2);
+    let text = t.text();
+    let (before, after) = text.split_once("STOPPED").unwrap();
+    assert!(
+        before.contains("\u{1b}[?1049l") && before.contains("\u{1b}[?25h"),
+        "the shell saw our screen: {before}"
+    );
+    let modes: Vec<&str> = after.split("\u{1b}[?1049h").next().unwrap().split_whitespace().collect();
+    assert!(["echo", "icanon", "isig"].iter().all(|m| modes.contains(m)), "{after}");
+    t.until_screen(WIDE, "edge-1  well");
+    t.answer(b"q");
+    ended(t, 0);
+    // Where no shell would ever continue it, it is not stopped, and the screen is there again.
+    let mut t = ui(&nodes, "");
+    t.until_screen(WIDE, "well");
+    signal(&nodes, "TSTP");
+    t.until_times("\u{1b}[?1049h", 2);
+    t.until_screen(WIDE, "edge-1  well");
+    t.answer(b"q");
+    ended(t, 0);
+}
+
+/// The thread that reads the terminal is woken by signals too, and an Esc is none of them.
+#[test]
+fn an_esc_is_heard_while_signals_come() {
+    let nodes = Nodes::new();
+    let _server = node(&nodes, "edge-1", STATE);
+    let mut t = ui(&nodes, "");
+    t.until_screen(WIDE, "well");
+    let pid = nodes.p.read("pid").trim().to_owned();
+    let reader = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|e| e.unwrap());
+    let reader =
+        reader.into_iter().find(|e| std::fs::read_to_string(e.path().join("comm")).unwrap() == "typed\n");
+    let reader = reader.unwrap().file_name().into_string().unwrap();
+    for _ in 0..3 {
+        t.answer(b"?");
+        t.until_screen(WIDE, "Everywhere");
+        t.answer(b"\x1b");
+        // By the number of a thread: the kernel prefers that one of the process (complete_signal in kernel/signal.c).
+        nodes.p.sh(&format!("for i in $(seq 20); do kill -WINCH {reader}; sleep 0.005; done"));
+        t.until_screen(WIDE, "edge-1  well");
+    }
+    t.answer(b"q");
+    ended(t, 0);
+}
+
 #[test]
 fn another_size_is_another_screen() {
     let nodes = Nodes::new();
