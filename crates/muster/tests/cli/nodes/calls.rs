@@ -371,7 +371,7 @@ fn nodes_are_watched_until_nobody_reads() {
     assert!(targets(&server).len() >= 2);
 }
 
-/// On a terminal each round stands where the one before stood, whatever became of a node meanwhile, until Ctrl-C.
+/// On a terminal each table stands where the one before stood, whatever became of a node meanwhile, until Ctrl-C.
 #[test]
 fn nodes_are_watched_on_a_terminal_until_ctrl_c() {
     let nodes = Nodes::new();
@@ -379,10 +379,11 @@ fn nodes_are_watched_on_a_terminal_until_ctrl_c() {
     nodes.p.write(".local/state/muster/node-pins", format!("edge-0 {free} SHA256:{}\n", "A".repeat(43)));
     let server = nodes.node("edge-1", table(&[("GET /v1/node", 200, STATE)]));
     let mut terminal = Terminal::start_in(&nodes.p, 100, "node list --watch --every 1s", &[]);
-    terminal.until_times("\u{1b}[H\u{1b}[2J", 3);
+    while targets(&server).len() < 3 {
+        terminal.until_times("\u{1b}[H", terminal.text().matches("\u{1b}[H").count() + 1);
+    }
     terminal.answer(b"\x03");
     let text = terminal.end(130);
-    assert!(targets(&server).len() >= 3);
     let before = text.split("\u{1b}[H\u{1b}[2J").nth(2).unwrap();
     let mut parser = vt100::Parser::new(24.try_into().unwrap(), 100.try_into().unwrap(), 0);
     parser.process(format!("\u{1b}[H\u{1b}[2J{before}").as_bytes());
@@ -396,6 +397,30 @@ fn nodes_are_watched_on_a_terminal_until_ctrl_c() {
     dumb.answer(b"\x03");
     let text = dumb.end(130);
     assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+/// On a bad link: a node that takes connections and says nothing, first in the list, holds up nobody.
+#[test]
+fn a_watched_node_that_does_not_answer_holds_up_no_other() {
+    let nodes = Nodes::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let pins = format!("edge-0 {} SHA256:{}\n", silent.local_addr().unwrap(), "A".repeat(43));
+    nodes.p.write(".local/state/muster/node-pins", pins);
+    let server = nodes.node("edge-1", table(&[("GET /v1/node", 200, STATE)]));
+    let begun = std::time::Instant::now();
+    let line = "node list --watch --every 1s --connect-timeout 20s";
+    let mut terminal = Terminal::start_in(&nodes.p, 100, line, &[]);
+    while targets(&server).len() < 3 {
+        terminal.until_times("\u{1b}[H", terminal.text().matches("\u{1b}[H").count() + 1);
+    }
+    terminal.until("… 2s");
+    assert!(begun.elapsed().as_secs() < 20, "edge-1 waited for edge-0");
+    terminal.answer(b"\x03");
+    let text = terminal.end(130);
+    let frames: Vec<&str> = text.split("\u{1b}[H\u{1b}[2J").collect();
+    let whole = frames.iter().rfind(|f| f.contains("… 2s")).unwrap();
+    let row = |name: &str| whole.lines().find(|l| l.starts_with(name)).unwrap_or_default();
+    assert!(row("edge-1").contains("well") && !row("edge-0").contains("unreachable"), "{whole}");
 }
 
 /// An ssh-agent that ends with the test.
