@@ -4,15 +4,20 @@
 //!
 //! 1. claimed? 2. tries? 3. the code, one guess, counted before it is compared ([`muster_pairing::door`]) 4. the authority
 //! 5. the document 6. would it be built without having been described? 7. the document to disk 8. the authority pinned: the
-//!    commit ([`super::record`]) 9. the claim record 10. the code removed 11. the answer.
+//!    commit ([`super::record`]) 9. the claim record 10. the code removed 11. the bootstrap let go 12. the answer.
 //!
 //! What fails after 3 costs no try, keeps the code, and is confirmed by the pairing, so that nobody on the way can invent it. What fails
 //! after 8 is a warning in an answer that says "enrolled", because that is what it is.
+//!
+//! Steps 1 to 10 are one change, which no other one comes between. For 11 the service manager is asked, which may be slow, so it is done
+//! without the lock of changes: the owner is pinned by then, in memory as on the disk, and what is asked for is read anew
+//! ([`Owner::settle`]), so a change or a reset that came between is not undone by it. The answer waits for it and tells what went wrong.
 //!
 //! Two checks are before their place, and neither compares anything: a body that is no step of the pairing, and an authority that is
 //! no certificate at all, over which no confirmation can be computed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::{Fault, Kind};
@@ -27,13 +32,21 @@ use muster_tls::OperatorCa;
 use sha2::{Digest, Sha256};
 
 use super::documents::{self, Judged};
-use super::owner::{Enrolment, Owner, State, Trust};
+use super::owner::{Enrolment, Owner, Pairing, Settings, State, Trust};
 use super::record::{self, Method, Record};
 use super::revocation::Held;
 use super::{banner, enrolment, hold, say, step};
 
 /// Reasons of refusals that only somebody with the right code gets, beside those of the disk.
 const PROVEN: &[&str] = &["would-bootstrap", "bad-document", "disk"];
+
+/// What a body came to.
+enum Step {
+    /// To its answer.
+    Answered(Enrolment),
+    /// To a claim that was made or refused, and is to be confirmed where a code proved it.
+    Claimed { taken: Result<(OperatorCa, Vec<String>), Refused>, proven: Option<Proven> },
+}
 
 /// A refusal of a claim whose code was right.
 struct Refused {
@@ -50,17 +63,13 @@ impl Owner {
     /// Answers a body of `POST /v1/enroll`, also on a node that has an owner (409 `claimed`). `address` is as the edge says.
     pub fn enroll(&self, body: &[u8], address: &str) -> Enrolment {
         let from = address_of(address);
-        let mut state = self.lock();
-        let answer = self.admitted(&state, from).and_then(|()| {
-            match Request::parse(body).map_err(|e| bad_body(&e))? {
-                Request::Start { share } => self.start(&mut state, &share, from.unwrap_or(NOWHERE)),
-                Request::Confirm { session, confirm, claim } => {
-                    self.confirm(&mut state, &session, &confirm, &claim, from.unwrap_or(NOWHERE))
-                }
-                Request::Open { claim } => self.open_claim(&mut state, &claim),
-            }
-        });
-        let answer = answer.unwrap_or_else(|fault| failure(&fault));
+        // A statement of its own, at whose end the lock is free.
+        let step = self.step(&mut self.change(), body, from);
+        let answer = match step {
+            Ok(Step::Answered(answer)) => answer,
+            Ok(Step::Claimed { taken, proven }) => self.answered(taken, proven),
+            Err(fault) => failure(&fault),
+        };
         // What costs nothing to send is not to fill a journal; the audit record counts it.
         if answer.claimed || answer.reason == "wrong-code" || PROVEN.contains(&answer.reason.as_str()) {
             // As it was read: a text of the edge's could hold another line.
@@ -70,8 +79,26 @@ impl Owner {
         answer
     }
 
+    /// All that is one change.
+    fn step(&self, pairing: &mut Pairing, body: &[u8], from: Option<IpAddr>) -> Result<Step, Fault> {
+        let state = self.state();
+        self.admitted(&state, pairing, from)?;
+        match Request::parse(body).map_err(|e| bad_body(&e))? {
+            Request::Start { share } => {
+                self.start(&state, pairing, &share, from.unwrap_or(NOWHERE)).map(Step::Answered)
+            }
+            Request::Confirm { session, confirm, claim } => {
+                let from = from.unwrap_or(NOWHERE);
+                let proven = self.one_guess(&state, pairing, &session, &confirm, &claim, from)?;
+                let taken = self.take_owner(&state, pairing, &claim, Method::PairingCode);
+                Ok(Step::Claimed { taken, proven: Some(proven) })
+            }
+            Request::Open { claim } => self.open_claim(&state, pairing, &claim),
+        }
+    }
+
     /// Whether the door is there at all.
-    fn admitted(&self, state: &State, from: Option<IpAddr>) -> Result<(), Fault> {
+    fn admitted(&self, state: &State, pairing: &Pairing, from: Option<IpAddr>) -> Result<(), Fault> {
         if state.trust.is_some() {
             return Err(Fault::state("claimed", "this node has an owner")
                 .fix("Ask its owner. Only a reset gives a node up."));
@@ -87,13 +114,19 @@ impl Owner {
             let why = "this node may not be claimed from your address (api.enrolFrom)";
             return Err(Fault::new(Kind::Forbidden, "enrol-from", why));
         }
-        match &state.session {
+        match &pairing.session {
             Some(session) if session.tries() == 0 => Err(locked()),
             _ => Ok(()),
         }
     }
 
-    fn start(&self, state: &mut State, share: &[u8; 32], from: IpAddr) -> Result<Enrolment, Fault> {
+    fn start(
+        &self,
+        state: &State,
+        pairing: &mut Pairing,
+        share: &[u8; 32],
+        from: IpAddr,
+    ) -> Result<Enrolment, Fault> {
         let failed = |e: muster_sys::SysError| Fault::failed("random", e.line());
         let session = system::random_128().map_err(failed)?;
         let mut random = [0; 64];
@@ -101,29 +134,20 @@ impl Owner {
             let fresh = system::random_128().map_err(failed)?;
             part.iter_mut().zip(fresh).for_each(|(to, byte)| *to = byte);
         }
-        let Some(code) = state.session.as_ref().map(enrolment::Session::code) else { return Err(no_code()) };
+        let Some(code) = pairing.session.as_ref().map(enrolment::Session::code) else {
+            return Err(no_code());
+        };
         let (exchange, share) = Open::answer(code, &state.serving.certificate, &session, share, random)
             .map_err(|_| Fault::bad("pairing-share", "the share is none of this protocol"))?;
-        state.door.admit(session, from, exchange, clock::since_boot());
+        pairing.door.admit(session, from, exchange, clock::since_boot());
         let body = Started { session, share }.render().into_bytes();
         Ok(Enrolment { status: 200, body, retry_after: None, claimed: false, reason: "started".to_owned() })
     }
 
-    fn confirm(
-        &self,
-        state: &mut State,
-        session: &[u8; 16],
-        confirm: &Confirmation,
-        claim: &ClaimBody,
-        from: IpAddr,
-    ) -> Result<Enrolment, Fault> {
-        let proven = self.one_guess(state, session, confirm, claim, from)?;
-        Ok(self.answered(state, claim, Method::PairingCode, Some(proven)))
-    }
-
     fn one_guess(
         &self,
-        state: &mut State,
+        state: &State,
+        pairing: &mut Pairing,
         session: &[u8; 16],
         confirm: &Confirmation,
         claim: &ClaimBody,
@@ -137,9 +161,9 @@ impl Owner {
             document: claim.document.as_ref().map(|d| Sha256::digest(d.as_bytes()).into()),
             acknowledge: claim.acknowledge,
         };
-        let Some(code) = state.session.as_mut() else { return Err(no_code()) };
+        let Some(code) = pairing.session.as_mut() else { return Err(no_code()) };
         let judged =
-            state.door.judge(session, &what, confirm, &mut code.ledger(self.disk()), clock::since_boot());
+            pairing.door.judge(session, &what, confirm, &mut code.ledger(self.disk()), clock::since_boot());
         step::reached("judged");
         let left = match judged {
             Ok(proven) => return Ok(proven),
@@ -158,7 +182,7 @@ impl Owner {
             Err(NoProof::Wrong { left }) => left,
         };
         code.note(from, self.disk());
-        self.show(state);
+        self.show(pairing);
         if left == 0 {
             say::warning(
                 "the pairing is shut: too many wrong codes; reboot, or `musterd pairing renew` as root",
@@ -171,7 +195,7 @@ impl Owner {
         Err(fault)
     }
 
-    fn open_claim(&self, state: &mut State, claim: &ClaimBody) -> Result<Enrolment, Fault> {
+    fn open_claim(&self, state: &State, pairing: &mut Pairing, claim: &ClaimBody) -> Result<Step, Fault> {
         if !state.settings.open_enrolment() {
             return Err(Fault::new(
                 Kind::Unproven,
@@ -181,18 +205,23 @@ impl Owner {
             .fix("Claim it with `muster node claim`, and type the code."));
         }
         say::warning("api.insecure is set: whoever comes first owns this node, and somebody just came");
-        Ok(self.answered(state, claim, Method::Open, None))
+        Ok(Step::Claimed { taken: self.take_owner(state, pairing, claim, Method::Open), proven: None })
     }
 
+    /// Steps 11 and 12, with no lock of a change.
     fn answered(
         &self,
-        state: &mut State,
-        claim: &ClaimBody,
-        method: Method,
+        taken: Result<(OperatorCa, Vec<String>), Refused>,
         proven: Option<Proven>,
     ) -> Enrolment {
-        let (status, reason, outcome) = match self.take_owner(state, claim, method) {
-            Ok((ca, warnings)) => {
+        let (status, reason, outcome) = match taken {
+            Ok((ca, mut warnings)) => {
+                if let Err(e) = self.settle() {
+                    warnings
+                        .push(format!("the bootstrap could not be let go, the next boot tries again: {e}"));
+                }
+                say::info(&format!("owned by {} ({})", ca.name(), ca.fingerprint()));
+                warnings.iter().for_each(|w| say::warning(w));
                 let operator_ca = ca.fingerprint().to_string();
                 (200, "enrolled".to_owned(), Outcome::Enrolled { operator_ca, warnings })
             }
@@ -209,7 +238,8 @@ impl Owner {
     /// Steps 4 to 10.
     fn take_owner(
         &self,
-        state: &mut State,
+        state: &State,
+        pairing: &mut Pairing,
         claim: &ClaimBody,
         method: Method,
     ) -> Result<(OperatorCa, Vec<String>), Refused> {
@@ -226,27 +256,26 @@ impl Owner {
         let _lock = hold::lock(self.disk()).map_err(|e| refused(Kind::State, "busy", e))?;
         let mut warnings = record::commit(self.disk(), &ca, record.clone(), claim.document.clone())
             .map_err(|e| refused(Kind::Failed, "disk", format!("the claim was not made: {e}")))?;
-        self.trust_anew(state, Some(Trust::new(ca.clone(), Held::None)));
-        state.record = Some(record);
-        // Nothing of an owner before can be in force; what lies there names another authority anyway.
-        let dropped = super::revocation::drop_all(self.disk());
-        state.session = None;
-        let removed = enrolment::remove(self.disk());
-        warnings.extend([dropped, removed].into_iter().filter_map(Result::err));
-        banner::remove(self.disk());
-        step::reached("session");
-        if let Some(document) = document {
+        let settings = document.map(|document| {
             if document.mode() == Mode::Disabled {
                 warnings
                     .push("the document does not turn the API on: it ends with the next start".to_owned());
             }
-            state.settings.document = Some(document);
-        }
-        if let Err(e) = self.settle(self.machine_of(state)) {
-            warnings.push(format!("the bootstrap could not be let go, the next boot tries again: {e}"));
-        }
-        say::info(&format!("owned by {} ({})", ca.name(), ca.fingerprint()));
-        warnings.iter().for_each(|w| say::warning(w));
+            Arc::new(Settings { document: Some(document), broken: None })
+        });
+        self.trust_anew(pairing, Some(Trust::new(ca.clone(), Held::None)), |state| {
+            state.record = Some(record);
+            if let Some(settings) = settings {
+                state.settings = settings;
+            }
+        });
+        // Nothing of an owner before can be in force; what lies there names another authority anyway.
+        let dropped = super::revocation::drop_all(self.disk());
+        pairing.session = None;
+        let removed = enrolment::remove(self.disk());
+        warnings.extend([dropped, removed].into_iter().filter_map(Result::err));
+        banner::remove(self.disk());
+        step::reached("session");
         Ok((ca, warnings))
     }
 

@@ -228,11 +228,12 @@ impl Owner {
     /// # Errors
     /// One line: it has an owner, or asks for no code.
     pub fn pairing(&self) -> Result<Pairing, String> {
-        let state = self.lock();
+        let pairing = self.change();
+        let state = self.state();
         if state.trust.is_some() {
             return Err("this node has an owner; only a reset gives it up".to_owned());
         }
-        let session = state.session.as_ref().ok_or("this node asks for no code (api.insecure)")?;
+        let session = pairing.session.as_ref().ok_or("this node asks for no code (api.insecure)")?;
         Ok(Pairing {
             code: session.code().expose(),
             tries: session.tries(),
@@ -251,7 +252,7 @@ pub fn ask(socket: &std::path::Path, asked: &Asked) -> Result<Told, String> {
         format!("{}: {e}; is musterd-core.service running, and are you root?", socket.display())
     };
     let mut stream = UnixStream::connect(socket).map_err(failed)?;
-    // A claim may hold the core's lock for a moment, minting waits for random numbers.
+    // A change waits for the one before it, and minting for random numbers.
     stream.set_read_timeout(Some(PATIENCE * 12)).map_err(failed)?;
     let mut line = serde_json::to_vec(asked).map_err(|e| e.to_string())?;
     line.push(b'\n');

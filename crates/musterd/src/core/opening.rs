@@ -46,29 +46,27 @@ impl Owner {
             }
         }
         let mut state = State::new(serving, settings);
-        state.session = session;
         state.record = record::record(&disk).filter(|_| authority.is_some());
         if let Some(authority) = authority {
             state.settings.warn_of_another(&authority);
             let held = revocation::load(&disk, &authority);
             state.trust = Some(Trust::new(authority, held));
         }
-        let owner = Self::of(disk, now, state);
+        let owner = Self::of(disk, now, state, session);
         owner.begin(membership);
         Ok(Opened::Wanted(owner))
     }
 
     /// Tells and does what follows from the state that was found.
     fn begin(&self, membership: Membership) {
-        let mut state = self.lock();
-        if state.trust.is_some() {
+        if self.trust().is_some() {
             // A claim that was cut short may have left them.
             banner::remove(self.disk());
             let _ = enrolment::remove(self.disk());
         } else if membership == Membership::None {
-            self.show(&mut state);
+            self.show(&mut self.change());
         }
-        if let Err(e) = self.settle(self.machine_of(&state)) {
+        if let Err(e) = self.settle() {
             say::warning(&e);
         }
     }

@@ -3,6 +3,16 @@
 //! [`Owner`] is the one place of ownership. It is shared by all threads of the core; each method takes its own lock, and none
 //! calls back. What it decides it reads from its own disk: the edge's word counts for an address in a message and no more.
 //!
+//! Three locks, taken in this order, and nothing else is taken under one of them:
+//!
+//! 1. `changing`, by whoever changes something, from what he reads to what he has written: changes come one after another, and
+//!    may wait for a disk, or for a bootstrap that just begins. With it goes what only changes use, the pairing.
+//! 2. `state`, what everybody is judged by, for as long as it takes to copy or to assign it. No disk and no program is waited for with
+//!    it, so nobody who reads, or is judged, waits for a change. Only this module can hold it.
+//! 3. `settling`, alone and without the others, while the service manager is asked: it may be slow, and neither who reads nor
+//!    who changes is to wait for it. Each time what is asked for is read anew under it, so that of two the later one asks for
+//!    what is true then, and a late "wait" never follows the "go" of a newer state.
+//!
 //! On disk, below [`places::API`](crate::places::API), a folder of root alone: `operator-ca.pem` (its presence *is* "claimed", its
 //! rename the commit of a claim; see `record`), `server.key` and `server.crt` (`identity`), `claim.json`, `crl.json` and `crl.der`
 //! (`revocation`).
@@ -12,7 +22,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use muster_api::{Fault, Kind};
@@ -65,9 +75,11 @@ pub struct Owner {
 }
 
 pub(super) struct Shared {
-    pub(super) disk: Disk,
-    pub(super) now: Clock,
-    pub(super) state: Mutex<State>,
+    disk: Disk,
+    now: Clock,
+    changing: Mutex<Pairing>,
+    state: Mutex<State>,
+    settling: Mutex<()>,
     changed: Condvar,
     /// See [`Owner::trusts`].
     trusts: AtomicU64,
@@ -97,17 +109,24 @@ pub(super) struct Settings {
     pub(super) broken: Option<String>,
 }
 
+/// What everybody is judged by. A copy costs little: what is large in it is shared.
+#[derive(Clone)]
 pub(super) struct State {
     pub(super) serving: Arc<Serving>,
     pub(super) trust: Option<Arc<Trust>>,
     pub(super) record: Option<Record>,
-    pub(super) settings: Settings,
+    pub(super) settings: Arc<Settings>,
+    generation: u64,
+}
+
+/// The pairing of a node without an owner. Whoever has it is the only one who changes anything of the node's ownership.
+#[derive(Default)]
+pub(super) struct Pairing {
     /// Only where the node has no owner and asks for a code.
     pub(super) session: Option<Session>,
     pub(super) door: Door,
     /// The addresses that the console shows.
     shown: Vec<IpAddr>,
-    generation: u64,
 }
 
 /// What `POST /v1/enroll` answers.
@@ -171,9 +190,25 @@ impl Owner {
         Self::open_at(places, Arc::new(|| UtcTime::from_unix(muster_sys::clock::unix_seconds())), patience)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // What a thread that panicked left is whole: each change is one assignment after its file was written.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What counts now.
+    pub(super) fn state(&self) -> State {
+        self.lock().clone()
+    }
+
+    /// Waits for whoever changes something, and keeps others from it.
+    pub(super) fn change(&self) -> MutexGuard<'_, Pairing> {
+        // A session that a thread which panicked left is as its file is, or is begun anew by the next start.
+        self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a change count. `_held` is whoever may: see [`Owner::change`].
+    pub(super) fn set(&self, _held: &Pairing, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
     }
 
     pub(super) fn disk(&self) -> &Disk {
@@ -184,9 +219,10 @@ impl Owner {
         (self.shared.now)()
     }
 
-    pub(super) fn of(disk: Disk, now: Clock, state: State) -> Self {
+    pub(super) fn of(disk: Disk, now: Clock, state: State, session: Option<Session>) -> Self {
         let (state, changed, trusts) = (Mutex::new(state), Condvar::new(), AtomicU64::new(0));
-        Self { shared: Arc::new(Shared { disk, now, state, changed, trusts }) }
+        let (changing, settling) = (Mutex::new(Pairing { session, ..Pairing::default() }), Mutex::new(()));
+        Self { shared: Arc::new(Shared { disk, now, changing, state, settling, changed, trusts }) }
     }
 
     pub(super) fn trust(&self) -> Option<Arc<Trust>> {
@@ -196,7 +232,7 @@ impl Owner {
     /// What the edge serves with.
     #[must_use]
     pub fn serve(&self) -> Serve {
-        let state = self.lock();
+        let state = self.state();
         Serve {
             certificate: state.serving.certificate.to_vec(),
             key: state.serving.key.to_vec(),
@@ -226,7 +262,7 @@ impl Owner {
     /// The state of the node as its disk has it now: the bootstrap is another process, so this is read anew each time.
     #[must_use]
     pub fn machine(&self) -> Machine {
-        self.machine_of(&self.lock())
+        self.machine_of(&self.state())
     }
 
     pub(super) fn machine_of(&self, state: &State) -> Machine {
@@ -255,9 +291,18 @@ impl Owner {
         self.shared.trusts.load(Ordering::Acquire)
     }
 
-    pub(super) fn trust_anew(&self, state: &mut State, trust: Option<Arc<Trust>>) {
-        state.trust = trust;
-        self.shared.trusts.fetch_add(1, Ordering::Release);
+    /// Makes another trust count, and with it, in the same moment, what else `change` sets.
+    pub(super) fn trust_anew(
+        &self,
+        held: &Pairing,
+        trust: Option<Arc<Trust>>,
+        change: impl FnOnce(&mut State),
+    ) {
+        self.set(held, |state| {
+            state.trust = trust;
+            change(state);
+            self.shared.trusts.fetch_add(1, Ordering::Release);
+        });
     }
 
     /// Rises when a change of trust, or of the serving key, is told to the edge and to those who are connected.
@@ -310,10 +355,8 @@ impl Owner {
     /// # Errors
     /// 409 with the reason of [`Operation::allowed_in`], 403 `revocation-lost` or `revocation-ended` (M18).
     pub fn allows(&self, operation: Operation) -> Result<(), Fault> {
-        let (machine, trust) = {
-            let state = self.lock();
-            (self.machine_of(&state), state.trust.clone())
-        };
+        let state = self.state();
+        let (machine, trust) = (self.machine_of(&state), state.trust);
         operation.allowed_in(machine).map_err(|f| {
             let what = operation.row().name;
             Fault::state(f.reason(), format!("`{what}` is not possible now: {f}")).fix(f.fix())
@@ -345,7 +388,7 @@ impl Owner {
     /// How the node came to its owner.
     #[must_use]
     pub fn ownership(&self) -> Ownership {
-        let state = self.lock();
+        let state = self.state();
         let record = state.record.as_ref();
         let open = state.trust.is_none() && state.settings.open_enrolment();
         Ownership {
@@ -378,14 +421,14 @@ impl Owner {
         // Read without the lock: a long list of nobody in particular must not hold up those who are judged meanwhile.
         let trust = self.trust().ok_or_else(unclaimed)?;
         let list = revocation::read(trust.authority(), list)?;
-        let mut state = self.lock();
-        let now = state.trust.clone().ok_or_else(unclaimed)?;
+        let pairing = self.change();
+        let now = self.trust().ok_or_else(unclaimed)?;
         if now.authority() != trust.authority() {
             return Err(Fault::state("busy", "the owner changed while the list was read"));
         }
         let held = revocation::take(self.disk(), trust.authority(), list)?;
         let told = held.told(self.now());
-        self.trust_anew(&mut state, Some(Trust::new(trust.authority().clone(), held)));
+        self.trust_anew(&pairing, Some(Trust::new(trust.authority().clone(), held)), |_| {});
         Ok(told)
     }
 
@@ -396,15 +439,14 @@ impl Owner {
     /// # Errors
     /// 409 where no reset has begun, 500: what could not be removed.
     pub fn forget(&self) -> Result<(), Fault> {
-        let mut state = self.lock();
+        let pairing = self.change();
         let failed = |e: String| Fault::failed("disk", format!("the node is not forgotten yet: {e}"));
         if hold::membership(self.disk()).map_err(failed)? != Membership::Leaving {
             return Err(Fault::state("not-resetting", "the node is not being taken apart"));
         }
         hold::forget(self.disk()).map_err(failed)?;
         record::forget(self.disk()).map_err(failed)?;
-        self.trust_anew(&mut state, None);
-        state.record = None;
+        self.trust_anew(&pairing, None, |state| state.record = None);
         revocation::drop_all(self.disk()).map_err(failed)?;
         identity::remove(&self.disk().api).map_err(failed)
     }
@@ -423,11 +465,14 @@ impl Owner {
         }
     }
 
-    /// Lets the bootstrap go or makes it plain that it waits, as the state of the node has it.
+    /// Lets the bootstrap go or makes it plain that it waits, as the state of the node has it when the service manager is asked. Never
+    /// called by who holds [`Owner::change`].
     ///
     /// # Errors
     /// One line.
-    pub(super) fn settle(&self, machine: Machine) -> Result<(), String> {
+    pub(super) fn settle(&self) -> Result<(), String> {
+        let _one = self.shared.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let machine = self.machine();
         match (machine.hold(), machine.membership()) {
             (Hold::Released, Membership::None) if record::is_pending(self.disk()) => {
                 Err("what came with the claim is not in its place yet, so nothing is built".to_owned())
@@ -439,9 +484,10 @@ impl Owner {
     }
 
     /// Shows on the console what a person needs to claim the node.
-    pub(super) fn show(&self, state: &mut State) {
-        state.shown = muster_sys::net::addresses(&self.disk().places().at("/proc"));
-        let session = state.session.as_ref();
+    pub(super) fn show(&self, pairing: &mut Pairing) {
+        let state = self.state();
+        pairing.shown = muster_sys::net::addresses(&self.disk().places().at("/proc"));
+        let session = pairing.session.as_ref();
         banner::show(
             self.disk(),
             &Notice {
@@ -450,17 +496,23 @@ impl Owner {
                 spent: session.map_or(&[], Session::spent),
                 fingerprint: state.serving.fingerprint(),
                 port: state.settings.listen().port(),
-                addresses: &state.shown,
+                addresses: &pairing.shown,
             },
         );
     }
 
     /// Shows it again where the machine has got other addresses: at a boot it has none yet.
     pub fn refresh_banner(&self) {
-        let mut state = self.lock();
+        // Who asks this asks again, and has signals to listen to.
+        let mut pairing = match self.shared.changing.try_lock() {
+            Ok(pairing) => pairing,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let state = self.state();
         let waits = state.trust.is_none() && self.machine_of(&state) == Machine::UNCLAIMED;
-        if waits && muster_sys::net::addresses(&self.disk().places().at("/proc")) != state.shown {
-            self.show(&mut state);
+        if waits && muster_sys::net::addresses(&self.disk().places().at("/proc")) != pairing.shown {
+            self.show(&mut pairing);
         }
     }
 }
@@ -471,10 +523,7 @@ impl State {
             serving: Arc::new(serving),
             trust: None,
             record: None,
-            settings,
-            session: None,
-            door: Door::default(),
-            shown: Vec::new(),
+            settings: Arc::new(settings),
             generation: 1,
         }
     }

@@ -12,7 +12,7 @@ use muster_document::Mode;
 use muster_tls::{Fingerprint, OperatorCa};
 
 use super::documents::{self, Judged};
-use super::owner::{Owner, State, Trust, unclaimed};
+use super::owner::{Owner, Pairing, Settings, Trust, unclaimed};
 use super::record::{self, Method, Record};
 use super::revocation::{self, Held};
 use super::{enrolment, hold, identity, say};
@@ -50,8 +50,8 @@ impl Owner {
     /// # Errors
     /// 400 `bad-document`, 409 of the node's state, 500.
     pub fn apply_document(&self, text: &str) -> Result<Applied, Fault> {
-        let mut state = self.lock();
-        let trust = state.trust.clone().ok_or_else(unclaimed)?;
+        let pairing = self.change();
+        let trust = self.trust().ok_or_else(unclaimed)?;
         let document = documents::parse(text, "document", Judged::Now(self.now()))
             .map_err(|e| Fault::bad("bad-document", e))?
             .ok_or_else(|| Fault::bad("bad-document", "document: there is none in this text"))?;
@@ -71,15 +71,13 @@ impl Owner {
         }
         let (role, api) =
             (document.role.map(muster_document::Role::as_str), document.mode() != Mode::Disabled);
-        state.settings.document = Some(document);
-        state.settings.broken = None;
-        state.settings.warn_of_another(trust.authority());
-        let machine = self.machine_of(&state);
-        let released = machine.hold() == muster_core::machine::Hold::Released;
-        // systemd may be slow, and nobody is to wait for it to be judged.
-        drop(state);
+        let settings = Settings { document: Some(document), broken: None };
+        settings.warn_of_another(trust.authority());
+        self.set(&pairing, |state| state.settings = Arc::new(settings));
+        let released = self.machine().hold() == muster_core::machine::Hold::Released;
+        drop(pairing);
         // The document is there: the next boot does what systemd does not do now.
-        let settled = self.settle(machine);
+        let settled = self.settle();
         if let Err(e) = &settled {
             say::warning(e);
         }
@@ -92,7 +90,8 @@ impl Owner {
     /// # Errors
     /// 400 of the authority or the proof, 401 of the signature, 409 `unclaimed` or `same-authority`, 500.
     pub fn rotate(&self, rotation: &Rotation<'_>) -> Result<OperatorCa, Fault> {
-        let mut state = self.lock();
+        let pairing = self.change();
+        let state = self.state();
         let trust = state.trust.clone().ok_or_else(unclaimed)?;
         // Under the lock: of two rotations at once the second is by a client of an owner that was.
         if rotation.judged_by != self.trusts() {
@@ -135,7 +134,7 @@ impl Owner {
             }
             None => {}
         }
-        self.replace_owner(&mut state, trust.authority(), &new)
+        self.replace_owner(&pairing, trust.authority(), &new)
             .map_err(|e| Fault::failed("disk", format!("the owner is as it was: {e}")))?;
         say::warning(&format!(
             "{} (proof of {}) made {} the owner",
@@ -151,10 +150,9 @@ impl Owner {
     /// # Errors
     /// One line. A node that nobody owns is not given to somebody so: it is claimed.
     pub fn set_authority(&self, pem: &str) -> Result<Fingerprint, String> {
-        let mut state = self.lock();
-        let trust = state
-            .trust
-            .clone()
+        let pairing = self.change();
+        let trust = self
+            .trust()
             .ok_or("nobody owns this node: claim it, this is for one whose owner lost its key")?;
         let new = OperatorCa::from_pem(pem, self.now()).map_err(|e| format!("the file: {e}"))?;
         // Else its list would go, and whom it revoked would be let in again.
@@ -164,14 +162,14 @@ impl Owner {
                     .to_owned(),
             );
         }
-        self.replace_owner(&mut state, trust.authority(), &new)?;
-        drop(state);
+        self.replace_owner(&pairing, trust.authority(), &new)?;
+        drop(pairing);
         self.announce();
         say::warning(&format!("root at the console made {} the owner", new.fingerprint()));
         Ok(new.fingerprint())
     }
 
-    fn replace_owner(&self, state: &mut State, old: &OperatorCa, new: &OperatorCa) -> Result<(), String> {
+    fn replace_owner(&self, pairing: &Pairing, old: &OperatorCa, new: &OperatorCa) -> Result<(), String> {
         let _lock = hold::lock(self.disk())?;
         // Else the change would be written over a claim whose document is not in its place yet, and the node be built by another.
         record::recover(self.disk(), Some(old))?;
@@ -179,15 +177,16 @@ impl Owner {
             return Err("what came with the claim cannot be put in its place, and comes first".to_owned());
         }
         record::keep_previous(self.disk(), old)?;
-        let mut record = Record::new(Method::Rotation, self.now(), state.record.as_ref());
-        record.tainted |= state.record.is_none();
+        let before = self.state().record;
+        let mut record = Record::new(Method::Rotation, self.now(), before.as_ref());
+        record.tainted |= before.is_none();
         record::commit(self.disk(), new, record.clone(), None)?.iter().for_each(|w| say::warning(w));
         // The old one's list goes with it; if it cannot be removed, it names an authority that counts no longer.
         if let Err(e) = revocation::drop_all(self.disk()) {
             say::warning(&e);
         }
-        self.trust_anew(state, Some(Trust::new(new.clone(), Held::None)));
-        state.record = Some(record);
+        let trust = Some(Trust::new(new.clone(), Held::None));
+        self.trust_anew(pairing, trust, |state| state.record = Some(record));
         Ok(())
     }
 
@@ -196,16 +195,16 @@ impl Owner {
     /// # Errors
     /// One line.
     pub fn rekey(&self) -> Result<Fingerprint, String> {
-        let mut state = self.lock();
+        let mut pairing = self.change();
         let serving = identity::mint(self.disk(), self.now())?;
         let fingerprint = serving.fingerprint();
-        state.serving = Arc::new(serving);
+        self.set(&pairing, |state| state.serving = Arc::new(serving));
         // Open exchanges are bound to the old certificate.
-        state.door = muster_pairing::door::Door::default();
-        if state.trust.is_none() {
-            self.show(&mut state);
+        pairing.door = muster_pairing::door::Door::default();
+        if self.trust().is_none() {
+            self.show(&mut pairing);
         }
-        drop(state);
+        drop(pairing);
         self.announce();
         Ok(fingerprint)
     }
@@ -215,16 +214,16 @@ impl Owner {
     /// # Errors
     /// One line: the node has an owner, or asks for no code.
     pub fn renew_pairing(&self) -> Result<(), String> {
-        let mut state = self.lock();
-        if state.trust.is_some() {
+        let mut pairing = self.change();
+        if self.trust().is_some() {
             return Err("this node has an owner; only a reset gives it up".to_owned());
         }
-        if state.session.is_none() {
+        if pairing.session.is_none() {
             return Err("this node asks for no code (api.insecure)".to_owned());
         }
-        state.session = Some(enrolment::Session::mint(self.disk())?);
-        state.door = muster_pairing::door::Door::default();
-        self.show(&mut state);
+        pairing.session = Some(enrolment::Session::mint(self.disk())?);
+        pairing.door = muster_pairing::door::Door::default();
+        self.show(&mut pairing);
         Ok(())
     }
 }
