@@ -16,7 +16,7 @@ use muster_tls::OperatorCa;
 use serde::{Deserialize, Serialize};
 
 use super::disk::{self, Disk, text_of};
-use super::fetching::{Fetched, fetch};
+use super::fetching::{Bounds, Fetched, fetch};
 use super::owner::Patience;
 use super::source::shown;
 use super::waiting;
@@ -169,9 +169,11 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
         return Ok(true);
     }
     waiting::tell(&format!("fetches the node's document from {}", shown(&url)));
-    let bytes = match fetch(disk, &url, None, MAX_FETCHED, patience) {
+    let bounds = Bounds { bearer: None, max: MAX_FETCHED, longest: None };
+    let bytes = match fetch(disk, &url, &bounds, patience) {
         Fetched::Got(bytes) => bytes,
         Fetched::Not { why, .. } => return Err(named(&why)),
+        Fetched::Late => return Err(named("nobody answered")),
         Fetched::Ended => return Ok(false),
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| named("it answers no text (UTF-8)"))?.to_owned();

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_sys::service::Peer;
 use muster_sys::system;
@@ -43,6 +43,8 @@ pub(super) enum Fetched {
         /// Trying again may help.
         later: bool,
     },
+    /// Neither, in the time that it was given.
+    Late,
     /// Told to end meanwhile.
     Ended,
 }
@@ -53,27 +55,52 @@ impl Fetched {
     }
 }
 
-/// Gets the body of `url`, of at most `max` bytes.
-pub(super) fn fetch(
-    disk: &Disk,
-    url: &str,
-    bearer: Option<&str>,
-    max: u32,
-    patience: Patience<'_>,
-) -> Fetched {
-    let begun = anchors(disk).and_then(|anchors| Ok((anchors, connect(disk)?)));
+/// What a question may take, and the token that goes along.
+pub(super) struct Bounds<'b> {
+    /// For the header `Authorization: Bearer`.
+    pub bearer: Option<&'b str>,
+    /// Bytes of the body.
+    pub max: u32,
+    /// In which all of it is over, with the start of a fetcher. `None`: as long as its parts may take, [`BEGINS`] and what follows.
+    pub longest: Option<Duration>,
+}
+
+/// Time that runs out, where there is an end to it.
+#[derive(Clone, Copy)]
+struct Until(Option<Instant>);
+
+impl Until {
+    /// What is left of `usual`.
+    fn left(self, usual: Duration) -> Duration {
+        self.0.map_or(usual, |until| until.saturating_duration_since(Instant::now()).min(usual))
+    }
+}
+
+/// Gets the body of `url`.
+pub(super) fn fetch(disk: &Disk, url: &str, bounds: &Bounds<'_>, patience: Patience<'_>) -> Fetched {
+    let until = Until(bounds.longest.map(|longest| Instant::now() + longest));
+    match fetched(disk, url, bounds, until, patience) {
+        // Whatever did not come in its own time was cut off by ours.
+        Fetched::Not { .. } if until.left(Duration::MAX).is_zero() => Fetched::Late,
+        other => other,
+    }
+}
+
+fn fetched(disk: &Disk, url: &str, bounds: &Bounds<'_>, until: Until, patience: Patience<'_>) -> Fetched {
+    let begun = anchors(disk).and_then(|anchors| Ok((anchors, connect(disk, until)?)));
     let (anchors, stream) = match begun {
         Ok(begun) => begun,
         Err(why) => return Fetched::never(why),
     };
-    let wanted = Wanted { url: url.to_owned(), max, seconds: ANSWERS, bearer: bearer.map(str::to_owned) };
+    let bearer = bounds.bearer.map(str::to_owned);
+    let wanted = Wanted { url: url.to_owned(), max: bounds.max, seconds: ANSWERS, bearer };
     let (tell, told) = mpsc::channel();
     let ours = match stream.try_clone() {
         Ok(ours) => ours,
         Err(e) => return Fetched::never(format!("cannot ask a fetcher: {e}")),
     };
     let asks = std::thread::Builder::new().name("fetch".to_owned()).spawn(move || {
-        let _ = tell.send(talk(&ours, &wanted, &anchors));
+        let _ = tell.send(talk(&ours, wanted, &anchors, until));
     });
     if let Err(e) = asks {
         return Fetched::never(format!("cannot start a thread: {e}"));
@@ -106,8 +133,8 @@ fn anchors(disk: &Disk) -> Result<Vec<u8>, String> {
     }
 }
 
-fn connect(disk: &Disk) -> Result<UnixStream, String> {
-    units::start_fetching(disk.places())?;
+fn connect(disk: &Disk, until: Until) -> Result<UnixStream, String> {
+    units::start_fetching(disk.places(), until.left(units::TIME))?;
     let path = disk.places().at(places::FETCH_SOCKET);
     let stream = UnixStream::connect(&path)
         .map_err(|e| format!("{}: {e}: `systemctl status muster-fetch.socket`", path.display()))?;
@@ -119,8 +146,8 @@ fn connect(disk: &Disk) -> Result<UnixStream, String> {
     Ok(stream)
 }
 
-fn talk(stream: &UnixStream, wanted: &Wanted, anchors: &[u8]) -> Fetched {
-    match answer(stream, wanted, anchors) {
+fn talk(stream: &UnixStream, wanted: Wanted, anchors: &[u8], until: Until) -> Fetched {
+    match answer(stream, wanted, anchors, until) {
         Ok(fetched) => fetched,
         // Killed, or never started: no word of the source's, so it may be better the next time.
         Err(Broken::Io(e)) if ended(&e) => Fetched::Not {
@@ -144,8 +171,8 @@ fn ended(e: &io::Error) -> bool {
     matches!(e.kind(), K::UnexpectedEof | K::BrokenPipe | K::ConnectionReset | K::ConnectionAborted)
 }
 
-fn answer(stream: &UnixStream, wanted: &Wanted, anchors: &[u8]) -> Result<Fetched, Broken> {
-    let mut begins = Timed::new(stream, BEGINS);
+fn answer(stream: &UnixStream, mut wanted: Wanted, anchors: &[u8], until: Until) -> Result<Fetched, Broken> {
+    let mut begins = Timed::new(stream, until.left(BEGINS));
     let begun = match read_message(&mut begins) {
         Err(Broken::Io(e)) if late(&e) => {
             return Ok(Fetched::Not {
@@ -158,9 +185,13 @@ fn answer(stream: &UnixStream, wanted: &Wanted, anchors: &[u8]) -> Result<Fetche
     if begun != Told::Begun {
         return Err(Broken::Message("it has not begun".to_owned()));
     }
-    let mut answers = Timed::new(stream, Duration::from_secs(wanted.seconds.into()) + GRACE);
+    // Rounded up: it is this end that cuts, and a fetcher is not to say "too slow" of a server that was not given its time.
+    let seconds = until.left(Duration::from_secs(ANSWERS.into())).as_secs() + 1;
+    wanted.seconds = u16::try_from(seconds).map_or(ANSWERS, |seconds| seconds.min(ANSWERS));
+    let answers = Duration::from_secs(wanted.seconds.into()) + GRACE;
+    let mut answers = Timed::new(stream, until.left(answers));
     // What is in between holds the token too.
-    let json = Zeroizing::new(serde_json::to_vec(wanted).map_err(|e| Broken::Message(e.to_string()))?);
+    let json = Zeroizing::new(serde_json::to_vec(&wanted).map_err(|e| Broken::Message(e.to_string()))?);
     let mut request = Zeroizing::new(frame(Kind::Message, &json)?);
     write_body(&mut *request, anchors)?;
     answers.write_all(&request)?;

@@ -1,6 +1,7 @@
 //! The start of the core: from what the disk and the documents say to an [`Owner`].
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use muster_core::UtcTime;
 use muster_core::machine::Membership;
@@ -182,24 +183,28 @@ fn resolve(
     membership: Membership,
     patience: Patience<'_>,
 ) -> Result<Option<String>, String> {
-    let park = || {
+    let park = |longest| {
         if membership == Membership::None
-            && let Err(e) = units::park(disk.places())
+            && let Err(e) = units::park(disk.places(), longest)
         {
             say::warning(&e);
         }
     };
     let told = RefCell::new(String::new());
-    let waits = |why: &str| {
+    let waits = |why: &str, left: Duration| {
         if told.borrow().is_empty() {
-            park();
+            park(left.clamp(source::LAST, units::TIME));
         }
         if told.replace(why.to_owned()) != why {
             say::info(&format!("waits for an owner: {why}"));
             waiting::tell(&format!("parked: waits for an owner: {why}"));
         }
     };
-    let found = source::resolve(disk, source, patience, &waits).inspect_err(|_| park())?;
+    let found = source::resolve(disk, source, patience, &waits).inspect_err(|_| {
+        if told.borrow().is_empty() {
+            park(if source.wait_for.is_some() { source::LAST } else { units::TIME });
+        }
+    })?;
     Ok(found.map(|text| text.to_string()))
 }
 

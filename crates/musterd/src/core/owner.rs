@@ -478,7 +478,9 @@ impl Owner {
                 Err("what came with the claim is not in its place yet, so nothing is built".to_owned())
             }
             (Hold::Released, Membership::None) => units::release(self.disk().places()),
-            (Hold::Claim | Hold::Document, Membership::None) => units::park(self.disk().places()),
+            (Hold::Claim | Hold::Document, Membership::None) => {
+                units::park(self.disk().places(), units::TIME)
+            }
             _ => Ok(()),
         }
     }

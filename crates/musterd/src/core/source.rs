@@ -3,6 +3,9 @@
 //! What is not there yet is waited for as long as the document says; the time between two looks at a URL doubles up to 32 s. What is not
 //! yet there: no file, no address for the host's name, no way there, nobody who listens, the statuses of
 //! [`Why::is_not_there_yet`](crate::fetch::words::Why), and a fetcher that was killed. All else fails at once. No message repeats what came.
+//!
+//! The time is a deadline, whatever takes long: each look, with the start of a fetcher, has what is left of it, and the last one, at its
+//! end, has [`LAST`]. So it is over no later than [`LAST`] after it. Without a time there is one look, of [`fetching`](super::fetching)'s bounds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +16,7 @@ use muster_sys::file::PRIVATE;
 use zeroize::Zeroizing;
 
 use super::disk::{Disk, text_of};
-use super::fetching::{Fetched, fetch};
+use super::fetching::{Bounds, Fetched, fetch};
 use super::owner::Patience;
 
 /// Longest text of a source, in bytes.
@@ -24,16 +27,20 @@ const MAX_TOKEN: u64 = 8 * 1024;
 const FIRST: Duration = Duration::from_secs(1);
 /// Between two looks at a URL, at most.
 const LONGEST: Duration = Duration::from_secs(32);
+/// For a look for which nothing is left of the time.
+pub(super) const LAST: Duration = Duration::from_secs(2);
 
 /// One look.
 enum Look {
     Is(Zeroizing<String>),
     NotYet(String),
+    /// Nothing came of it in its time.
+    Late,
     Ended,
 }
 
-/// Gets what a source names. `waits` is told in one line what is waited for, each time it was not there. `None`: told to end while
-/// waiting.
+/// Gets what a source names. `waits` is told in one line what is waited for, each time it was not there, and how long it is waited
+/// for yet. `None`: told to end while waiting.
 ///
 /// # Errors
 /// One line that names the key of the document, and why.
@@ -41,25 +48,30 @@ pub fn resolve(
     disk: &Disk,
     source: &SecretSource,
     patience: Patience<'_>,
-    waits: &dyn Fn(&str),
+    waits: &dyn Fn(&str, Duration),
 ) -> Result<Option<Zeroizing<String>>, String> {
     let named = |why: String| format!("{}: {why}", source.reached_through);
     let since = since_boot();
+    let waited = || since_boot().saturating_sub(since);
+    let left = || source.wait_for.unwrap_or_default().saturating_sub(waited());
     let mut pause = FIRST;
+    let mut why = None;
     loop {
-        let why = match look(disk, source, patience).map_err(named)? {
+        let longest = source.wait_for.map(|_| left().max(LAST));
+        why = match look(disk, source, longest, patience).map_err(named)? {
             Look::Is(text) => return Ok(Some(text)),
             Look::Ended => return Ok(None),
-            Look::NotYet(why) => why,
+            Look::NotYet(now) => Some(now),
+            // What it was before says more.
+            Look::Late => why,
         };
-        let waited = since_boot().saturating_sub(since);
-        let left = source.wait_for.unwrap_or_default().saturating_sub(waited);
-        if left.is_zero() {
-            return Err(named(format!("{why}, after {} s", waited.as_secs())));
+        let now = why.as_deref().unwrap_or("nobody answered");
+        if left().is_zero() {
+            return Err(named(format!("{now}, after {} s", waited().as_secs())));
         }
-        waits(&named(why));
+        waits(&named(now.to_owned()), left());
         // The last look is at the end of the time.
-        if !patience(pause.min(left)) {
+        if !patience(pause.min(left())) {
             return Ok(None);
         }
         if matches!(source.place, Place::Url { .. }) {
@@ -68,7 +80,12 @@ pub fn resolve(
     }
 }
 
-fn look(disk: &Disk, source: &SecretSource, patience: Patience<'_>) -> Result<Look, String> {
+fn look(
+    disk: &Disk,
+    source: &SecretSource,
+    longest: Option<Duration>,
+    patience: Patience<'_>,
+) -> Result<Look, String> {
     match &source.place {
         Place::File(path) => {
             let text = super::documents::text(&disk.root()?, path, MAX.into())?;
@@ -84,13 +101,15 @@ fn look(disk: &Disk, source: &SecretSource, patience: Patience<'_>) -> Result<Lo
                 Some(Ok(token)) => Some(token),
                 None => None,
             };
-            match fetch(disk, url, token.as_ref().map(|t| t.as_str()), MAX, patience) {
+            let bearer = token.as_ref().map(|t| t.as_str());
+            match fetch(disk, url, &Bounds { bearer, max: MAX, longest }, patience) {
                 Fetched::Got(bytes) => match std::str::from_utf8(&bytes) {
                     Ok(text) => Ok(Look::Is(Zeroizing::new(text.to_owned()))),
                     Err(_) => Err(format!("{shown}: it answers no text (UTF-8)")),
                 },
                 Fetched::Not { why, later: true } => Ok(Look::NotYet(format!("{shown}: {why}"))),
                 Fetched::Not { why, later: false } => Err(format!("{shown}: {why}")),
+                Fetched::Late => Ok(Look::Late),
                 Fetched::Ended => Ok(Look::Ended),
             }
         }

@@ -17,22 +17,22 @@ const PARKED: &str = "muster-parked.target";
 /// What starts a fetcher for each connection.
 const FETCH: &str = "muster-fetch.socket";
 /// It only queues jobs.
-const TIME: Duration = Duration::from_secs(20);
+pub(super) const TIME: Duration = Duration::from_secs(20);
 
 /// Lets the bootstrap go, also one that failed before.
 ///
 /// # Errors
 /// One line.
 pub(super) fn release(places: &Places) -> Result<(), String> {
-    ask(places, "start", &[places::CLAIMED_TARGET, BOOTSTRAP])
+    ask(places, TIME, "start", &[places::CLAIMED_TARGET, BOOTSTRAP])
 }
 
-/// Makes it plain that the node waits.
+/// Makes it plain that the node waits. The service manager has so long to take it.
 ///
 /// # Errors
 /// One line.
-pub(super) fn park(places: &Places) -> Result<(), String> {
-    ask(places, "start", &[PARKED])
+pub(super) fn park(places: &Places, longest: Duration) -> Result<(), String> {
+    ask(places, longest, "start", &[PARKED])
 }
 
 /// Starts the other half, which runs only where the API is wanted.
@@ -40,15 +40,15 @@ pub(super) fn park(places: &Places) -> Result<(), String> {
 /// # Errors
 /// One line.
 pub(super) fn start_edge(places: &Places) -> Result<(), String> {
-    ask(places, "start", &[EDGE])
+    ask(places, TIME, "start", &[EDGE])
 }
 
-/// Sees to it that there is somebody who fetches: there is only where something is to be fetched. Waits for it.
+/// Sees to it that there is somebody who fetches: there is only where something is to be fetched. Waits for it, so long at most.
 ///
 /// # Errors
 /// One line.
-pub(super) fn start_fetching(places: &Places) -> Result<(), String> {
-    call(places, &["start", "--no-ask-password", "--", FETCH])
+pub(super) fn start_fetching(places: &Places, longest: Duration) -> Result<(), String> {
+    call(places, longest.min(TIME), &["start", "--no-ask-password", "--", FETCH])
 }
 
 /// Ends the other half, where a document before this one wanted it, and the sockets: else the next knock would start us again. With
@@ -59,22 +59,22 @@ pub(super) fn start_fetching(places: &Places) -> Result<(), String> {
 pub(super) fn stand_down(places: &Places, forever: bool) -> Result<(), String> {
     let [edge, control] = SOCKETS;
     // The stop comes last: without its sockets our own unit is ended too, and whatever we have begun.
-    let masked = if forever { ask(places, "mask", &[CORE, EDGE, edge, control]) } else { Ok(()) };
-    masked.and(ask(places, "stop", &[EDGE, FETCH, edge, control]))
+    let masked = if forever { ask(places, TIME, "mask", &[CORE, EDGE, edge, control]) } else { Ok(()) };
+    masked.and(ask(places, TIME, "stop", &[EDGE, FETCH, edge, control]))
 }
 
-fn ask(places: &Places, verb: &str, units: &[&str]) -> Result<(), String> {
+fn ask(places: &Places, longest: Duration, verb: &str, units: &[&str]) -> Result<(), String> {
     // A reload would make this unit a masked one under its own feet, and its end with 78 a failure.
     let words = [verb, "--no-block", "--no-reload", "--no-ask-password", "--"];
-    call(places, &[&words, units].concat())
+    call(places, longest, &[&words, units].concat())
 }
 
-fn call(places: &Places, words: &[&str]) -> Result<(), String> {
+fn call(places: &Places, longest: Duration, words: &[&str]) -> Result<(), String> {
     let plain: Vec<&str> = words.iter().copied().filter(|w| !w.starts_with('-')).collect();
     let told = || format!("systemctl {}", plain.join(" "));
     let out = Command::new(places.at("/usr/bin/systemctl"))
         .args(words)
-        .deadline(TIME)
+        .deadline(longest)
         .run()
         .map_err(|e| format!("{}: {}", told(), e.line()))?;
     if out.ok() {

@@ -62,7 +62,7 @@ fn resolved(node: &Node, source: &SecretSource) -> (Result<Option<String>, Strin
         }
         true
     };
-    let told = |why: &str| std::cell::RefCell::<Vec<String>>::borrow_mut(&waits).push(why.to_owned());
+    let told = |why: &str, _| std::cell::RefCell::<Vec<String>>::borrow_mut(&waits).push(why.to_owned());
     let got = resolve(&disk, source, &patience, &told).map(|t| t.map(|t| t.to_string()));
     (got, waits.into_inner(), pauses.into_inner())
 }
@@ -97,6 +97,48 @@ fn a_join_token_is_had_from_a_url_as_an_authority_is() {
         assert_eq!((wanted.url.as_str(), wanted.bearer.as_deref()), ("https://h/t?x", Some("bearer")));
         assert_eq!((wanted.max, wanted.seconds), (256 * 1024, 30));
     }
+}
+
+/// `waitFor` is a deadline: neither a service manager that does not start what listens, nor a fetcher that it does not start, nor a
+/// server that does not answer, may overrun it. Each of them is waited for by three seconds, and may take minutes by itself.
+#[test]
+fn a_time_to_wait_is_over_when_it_is_whatever_takes_long() {
+    let ends = |node: &Node, word: &str| {
+        let source = token_from(node, "{url: 'https://h/t', waitFor: 3s}");
+        let begun = std::time::Instant::now();
+        let (got, _, _) = resolved(node, &source);
+        let (took, said) = (begun.elapsed().as_secs_f64(), got.expect_err("it is not there"));
+        assert!((3.0..5.9).contains(&took), "{took} {said}");
+        assert!(said.contains(word) && said.contains(", after "), "{said}");
+    };
+    let listener = |node: &Node| {
+        fs::create_dir_all(node.at("/run/muster")).expect("made");
+        UnixListener::bind(node.at(crate::places::FETCH_SOCKET)).expect("a socket")
+    };
+    // The service manager takes the question and does nothing.
+    let slow = node();
+    slow.systemctl("sleep 30");
+    let _listens = listener(&slow);
+    ends(&slow, "nobody answered");
+    // Nobody accepts the connection.
+    let silent = node();
+    let _listens = listener(&silent);
+    ends(&silent, "nobody answered");
+    // The first look says why, the others say nothing.
+    let falls = node();
+    let listens = listener(&falls);
+    let one = std::thread::spawn(move || {
+        drop(listens.accept().expect("a core"));
+        let (mut core, _) = listens.accept().expect("a core");
+        core.write_all(&message(&Told::Begun).expect("short")).expect("sent");
+        let wanted: Wanted = read_message(&mut core).expect("a message").expect("a request");
+        read_body(&mut core, 1 << 20).expect("anchors");
+        let _ = std::io::Read::read(&mut core, &mut [0]);
+        wanted.seconds
+    });
+    ends(&falls, "the fetcher ended without an answer");
+    let seconds = one.join().expect("it was asked");
+    assert!((1..=4).contains(&seconds), "the server has what is left: {seconds}");
 }
 
 #[test]
