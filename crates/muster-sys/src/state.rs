@@ -357,6 +357,27 @@ pub fn keep_room(file: &std::fs::File, to: u64) -> Result<bool, SysError> {
     }
 }
 
+/// Gives the room of a file's first bytes back, up to `to`; its length, and where its writers are, stays. They read as zeros then
+/// (fallocate(2), `FALLOC_FL_PUNCH_HOLE`). `false` where the file system cannot.
+///
+/// # Errors
+/// The system's word.
+pub fn give_back_head(file: &std::fs::File, to: u64) -> Result<bool, SysError> {
+    use rustix::fs::FallocateFlags as F;
+    match rustix::fs::fallocate(file, F::PUNCH_HOLE | F::KEEP_SIZE, 0, to) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(e) => Err(SysError::new("give back the room of a file", e)),
+    }
+}
+
+/// Where the first bytes of a file are that were not given back, as exactly as its file system knows (lseek(2), `SEEK_DATA`): some
+/// zeros may be before them. Moves where the file is read.
+pub fn head(file: &std::fs::File) -> u64 {
+    // ENXIO: there are none. Whoever begins at 0 then reads nothing, or zeros.
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)).unwrap_or(0)
+}
+
 fn make_dir(root: &Root, path: &Path, mode: u32) -> Result<(), Unsafe> {
     let io = |e: Errno| Unsafe { path: path.to_owned(), fault: file::Fault::Io(e.into()) };
     let (parent, name) = root.parent_of(path)?;
@@ -384,6 +405,28 @@ fn write_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_head_of_a_file_is_given_back_and_its_end_stays() {
+        let (t, s) = place();
+        let file = s.open_growing("log").unwrap();
+        assert_eq!(head(&file), 0);
+        let fd = OwnedFd::from(file.try_clone().unwrap());
+        write_all(&fd, &vec![b'a'; 1 << 20]).unwrap();
+        write_all(&fd, b"end").unwrap();
+        muster_needs::require!(
+            give_back_head(&file, 1 << 20)
+                .unwrap()
+                .then_some(())
+                .ok_or_else(|| format!("the file system of {} cannot punch holes", t.path().display()))
+        );
+        let now = file.metadata().unwrap();
+        assert_eq!(now.len(), (1 << 20) + 3);
+        assert!(now.blocks() * 512 < 64 * 1024, "{} blocks", now.blocks());
+        assert_eq!(head(&file), 1 << 20);
+        write_all(&fd, b"more").unwrap();
+        assert_eq!(fs::read(t.path().join("muster/shim/log")).unwrap()[1 << 20..], *b"endmore");
+    }
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 

@@ -16,7 +16,7 @@ use muster_api::upgrade::{Image, StageEvent};
 use muster_sys::SysError;
 use muster_sys::clock::since_boot;
 use muster_sys::command::Outcome;
-use muster_sys::state::Durability;
+use muster_sys::state::{Durability, give_back_head, head};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Client, Ended, lifecycle, tools};
@@ -214,10 +214,14 @@ impl Unit {
     }
 }
 
-/// What the unit has printed, read as it grows.
+/// What the unit has printed, read as it grows. Its writers are never made to write elsewhere: of a file that is cut off, what is
+/// written between the last look and the cut is lost, and that may be why the pull failed. So the room of what was read is given back,
+/// and the file's end stays where it is.
 struct Log {
     file: File,
     at: u64,
+    /// Given back up to here.
+    gone: u64,
     line: Vec<u8>,
     last: Option<String>,
 }
@@ -225,10 +229,12 @@ struct Log {
 impl Log {
     fn open(disk: &Disk) -> Result<Self, Fault> {
         let file = disk.run.open_growing(LOG).map_err(|e| failed(&e))?;
-        Ok(Self { file, at: 0, line: Vec::new(), last: None })
+        // One that was followed before has no beginning.
+        let at = head(&file);
+        Ok(Self { file, at, gone: at, line: Vec::new(), last: None })
     }
 
-    /// Gives the lines that came. They end where they are overwritten, too.
+    /// Gives the lines that came. They end where they are overwritten on a terminal, too.
     fn read(&mut self, mut say: impl FnMut(&str)) -> io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
         self.file.seek(io::SeekFrom::Start(self.at))?;
@@ -241,15 +247,17 @@ impl Log {
             for byte in buffer.iter().take(n) {
                 match byte {
                     b'\n' | b'\r' => self.end_line(&mut say),
+                    // What was given back, as far as the file system did not say.
+                    0 => {}
                     byte if self.line.len() < 4 * LINE => self.line.push(*byte),
                     _ => {}
                 }
             }
-        }
-        if self.at > MAX_LOG {
-            // Whoever writes to it does so at its end, wherever that is: open(2), `O_APPEND`.
-            self.file.set_len(0)?;
-            self.at = 0;
+            if self.at - self.gone > MAX_LOG {
+                // Where it cannot be, the file grows until the pull ends.
+                let _ = give_back_head(&self.file, self.at);
+                self.gone = self.at;
+            }
         }
         Ok(())
     }
@@ -404,6 +412,71 @@ fn tell(client: &mut dyn Client, event: &StageEvent) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     line.push(b'\n');
     client.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+    use crate::ops::testing::Fake;
+
+    /// A writer that never rests, and a reader that is another one in the middle: each line comes once, and in its place.
+    #[test]
+    fn no_line_is_lost_while_the_room_of_what_was_read_is_given_back() {
+        const LINES: usize = 120_000;
+        // In memory, as on a node.
+        let fake = Fake::within("/dev/shm");
+        let disk = Disk::open(&fake.places).unwrap();
+        let mut log = Log::open(&disk).unwrap();
+        let mut writer = disk.run.open_growing(LOG).unwrap();
+        let writes = std::thread::spawn(move || {
+            for n in 0..LINES {
+                writer
+                    .write_all(format!("line {n} of a pull that has very much to tell\n").as_bytes())
+                    .unwrap();
+            }
+            writer.write_all(b"error: why it failed").unwrap();
+        });
+        let line = |n: usize| match n {
+            LINES => "error: why it failed".to_owned(),
+            n => format!("line {n} of a pull that has very much to tell"),
+        };
+        // Which one is next; who begins in the middle may first see the end of one.
+        let (mut next, mut took, mut again) = (Some(0), 0, 0);
+        loop {
+            let over = writes.is_finished();
+            let mut check = |said: &str| match next {
+                Some(n) => {
+                    assert_eq!(said, line(n));
+                    next = Some(n + 1);
+                }
+                None => {
+                    assert!(!said.contains('\0'), "{said:?}");
+                    let number = said.strip_prefix("line ").and_then(|l| l.split(' ').next()?.parse().ok());
+                    next = number.filter(|n| said == line(*n)).map(|n| n + 1);
+                }
+            };
+            log.read(&mut check).unwrap();
+            took = took.max(log.file.metadata().unwrap().blocks() * 512);
+            if over {
+                log.end_line(&mut check);
+                break;
+            }
+            // The core is killed.
+            if again < 3 && log.gone > again * MAX_LOG {
+                (again, next) = (again + 1, None);
+                let gone = log.gone;
+                log = Log::open(&disk).unwrap();
+                assert!(log.at <= gone && log.at + 64 * 1024 > gone, "{} {gone}", log.at);
+            }
+        }
+        writes.join().unwrap();
+        assert_eq!((next, log.last), (Some(LINES + 1), Some(line(LINES))));
+        assert!(log.gone > 2 * MAX_LOG, "{}", log.gone);
+        assert!(took < 6 * MAX_LOG, "{took}");
+    }
 }
 
 /// Begins a pull as a core does that is killed then.
