@@ -171,10 +171,13 @@ impl Audit {
 
     /// Writes down that it ends, and the numbers of what was only counted until now.
     pub fn ends(&self) {
-        self.spool().settle();
-        self.waits(Event::new("stopped"));
-        // Whoever starts next finds what is on the disk.
-        let _ = self.flush();
+        // First what waits, so that there is room for the last word; then that, also where a crowd comes in between and it is counted.
+        for last in [None, Some(Event::new("stopped"))] {
+            last.into_iter().for_each(|event| self.waits(event));
+            self.spool().settle();
+            // Whoever starts next finds what is on the disk.
+            let _ = self.flush();
+        }
         self.tell_head();
     }
 

@@ -1,4 +1,7 @@
 //! What waits to be written: a ring with a bound, and a count of what came too fast.
+//!
+//! Windows are of the monotonic clock, which nobody sets. The time of day is data that goes with an event, whatever it says and
+//! however it jumps. What was counted waits for room in the ring no longer than the ring does: it follows as the disk takes what is there.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -49,8 +52,10 @@ struct Counter {
     seen: HashMap<String, u32>,
     all: u32,
     over: HashMap<Key, (Event, UtcTime, u64)>,
-    /// Events that nothing more is known of.
-    lost: u64,
+    /// Events that nothing more is known of than when the first came.
+    lost: Option<(UtcTime, u64)>,
+    /// What was counted is of a window that has ended, and becomes events as there is room for them.
+    due: bool,
 }
 
 impl Default for Spool {
@@ -61,11 +66,19 @@ impl Default for Spool {
 
 impl Counter {
     fn new(bounds: Bounds) -> Self {
-        Self { bounds, since: None, seen: HashMap::new(), all: 0, over: HashMap::new(), lost: 0 }
+        Self {
+            bounds,
+            since: None,
+            seen: HashMap::new(),
+            all: 0,
+            over: HashMap::new(),
+            lost: None,
+            due: false,
+        }
     }
 
     fn is_empty(&self) -> bool {
-        self.over.is_empty() && self.lost == 0
+        self.over.is_empty() && self.lost.is_none()
     }
 
     fn push(&mut self, ring: &mut Ring, event: Event, time: UtcTime, at: Instant) {
@@ -86,7 +99,10 @@ impl Counter {
             None if kinds < self.bounds.kinds => {
                 drop(self.over.insert(event.key(), (event.alike(), time, 1)))
             }
-            None => self.lost = self.lost.saturating_add(1),
+            None => {
+                let (_, count) = self.lost.get_or_insert((time, 0));
+                *count = count.saturating_add(1);
+            }
         }
     }
 
@@ -98,18 +114,21 @@ impl Counter {
     fn end(&mut self, ring: &mut Ring) {
         self.since = None;
         self.all = 0;
-        // As many as fit; the others go on being counted. The map of identities is emptied whatever happens.
         self.seen.clear();
-        if ring.len() + self.over.len() <= RING {
-            let counted = self.over.drain().map(|(_, (event, time, count))| (event.count(count), time));
-            ring.extend(counted);
-            if self.lost > 0 {
-                let event =
-                    Event::new("uncounted").detail("too many kinds of events at once").count(self.lost);
-                let time = ring.back().map_or(UtcTime::from_unix(0), |(_, time)| *time);
-                ring.push_back((event, time));
-                self.lost = 0;
-            }
+        self.due = true;
+        self.tell(ring);
+    }
+
+    /// What is due, as much as fits. What does not is due again when the disk has taken something; until then it goes on being counted.
+    fn tell(&mut self, ring: &mut Ring) {
+        if !self.due || ring.len() + self.over.len() + usize::from(self.lost.is_some()) > RING {
+            return;
+        }
+        self.due = false;
+        ring.extend(self.over.drain().map(|(_, (event, time, count))| (event.count(count), time)));
+        if let Some((time, count)) = self.lost.take() {
+            let event = Event::new("uncounted").detail("too many kinds of events at once").count(count);
+            ring.push_back((event, time));
         }
     }
 }
@@ -131,6 +150,7 @@ impl Spool {
             if counter.is_over(at) {
                 counter.end(&mut self.ring);
             }
+            counter.tell(&mut self.ring);
         }
     }
 
@@ -168,7 +188,8 @@ impl Spool {
     /// Everything that came, one by one or counted.
     pub(super) fn sum(&self) -> u64 {
         let counted = |event: &Event| event.counted().unwrap_or(1);
-        let over = |c: &Counter| c.over.values().map(|(_, _, n)| n).sum::<u64>() + c.lost;
+        let over =
+            |c: &Counter| c.over.values().map(|(_, _, n)| n).sum::<u64>() + c.lost.map_or(0, |(_, n)| n);
         let ring = self.ring.iter().map(|(event, _)| counted(event)).sum::<u64>();
         ring + over(&self.seen) + over(&self.told)
     }

@@ -271,6 +271,108 @@ fn s16_however_many_clients_what_waits_is_bounded() {
     assert_eq!(spool.sum(), 200_000);
 }
 
+/// What the disk takes, in the order in which a writer asks for it.
+fn taken(spool: &mut Spool, at: Instant) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        spool.close(at);
+        let waiting = spool.waiting("b");
+        if waiting.is_empty() {
+            return all;
+        }
+        spool.written(waiting.len());
+        all.extend(waiting);
+    }
+}
+
+fn numbers(records: &[String]) -> u64 {
+    let count = |r: &String| r.split("\"count\":").nth(1)?.split(',').next()?.parse::<u64>().ok();
+    records.iter().map(|r| count(r).unwrap_or(1)).sum()
+}
+
+/// The window ends while the disk takes nothing and the ring is full; then the disk takes it, and nobody else comes.
+#[test]
+fn s16_a_flood_is_counted_to_its_end_when_nothing_follows_it() {
+    let mut spool = Spool::default();
+    let begun = Instant::now();
+    let mut pushed = 0;
+    for second in 0..30 {
+        for n in 0..2000 {
+            spool.push(
+                by(second * 100 + n % 300),
+                UtcTime::from_unix(7),
+                begun + Duration::from_secs(second.into()),
+            );
+            pushed += 1;
+        }
+    }
+    assert!(spool.len() >= 1024 - 256, "{}", spool.len());
+    let after = begun + Duration::from_secs(31);
+    let records = taken(&mut spool, after);
+    assert!(spool.is_empty(), "what was counted waits for nobody: {} left", spool.sum());
+    assert_eq!(numbers(&records), pushed);
+    assert!(
+        records.iter().all(|r| r.contains("1970-01-01T00:00:07Z")),
+        "also of what nothing more is known of"
+    );
+}
+
+/// The time of day jumps as it likes; windows go on, and each event has the time that it was told.
+#[test]
+fn s16_a_clock_that_jumps_shortens_no_window_and_makes_none_longer() {
+    let mut spool = Spool::default();
+    let begun = Instant::now();
+    // 1970, 2038, 2106, back again, and before 1970, which reads as 0.
+    let days = [0, 2_147_483_648, 4_294_967_296, 1_798_761_600, 0];
+    for (second, day) in (0..).zip(days) {
+        let at = begun + Duration::from_secs(second);
+        let mut records = taken(&mut spool, at);
+        for _ in 0..500 {
+            spool.push(by(1), UtcTime::from_unix(day), at);
+        }
+        // In the same second of the monotonic clock there is no more, whatever the other clock does meanwhile.
+        for other in days {
+            spool.push(by(1), UtcTime::from_unix(other), at + Duration::from_millis(999));
+        }
+        records.extend(taken(&mut spool, at + Duration::from_millis(999)));
+        let one_by_one = records.iter().filter(|r| r.contains("\"event\":\"call\"")).count();
+        assert_eq!(one_by_one, 10, "{second}");
+        let told = taken(&mut spool, at + Duration::from_millis(1000));
+        assert_eq!(told.len(), 1, "the window is over after a second: {told:?}");
+        assert!(
+            told[0].contains("\"count\":495") && told[0].contains(&UtcTime::from_unix(day).to_string()),
+            "{told:?}"
+        );
+        assert!(spool.is_empty());
+    }
+}
+
+/// It ends in the middle of a flood: the last word is there, and every number.
+#[test]
+fn s16_m19_a_core_that_ends_in_a_flood_writes_down_that_it_ends_and_what_it_counted() {
+    let bed = Bed::new();
+    let audit = bed.open();
+    let mut pushed = 0;
+    // A second of it for the ring, and one that finds it full.
+    for round in 0..8 {
+        for n in 0..1000 {
+            audit.spool().push(
+                by(round * 1000 + n),
+                now(),
+                Instant::now() + Duration::from_secs(2 * u64::from(round)),
+            );
+            pushed += 1;
+        }
+    }
+    audit.ends();
+    let lines = bed.lines();
+    assert!(lines.last().unwrap().contains("\"event\":\"stopped\""), "{:?}", lines.last());
+    let ours: Vec<_> =
+        lines.iter().filter(|l| !l.contains("\"started\"") && !l.contains("\"stopped\"")).cloned().collect();
+    assert_eq!(numbers(&ours), pushed);
+    assert!(verify(&bed.text(), None, &[]).is_ok());
+}
+
 /// An edge that fell says what it likes, as often as it likes.
 #[test]
 fn s16_what_the_edge_tells_takes_no_room_from_what_the_core_saw_and_little_of_the_disk() {
