@@ -414,6 +414,13 @@ fn tell(client: &mut dyn Client, event: &StageEvent) -> io::Result<()> {
     client.write_all(&line)
 }
 
+/// Begins a pull as a core does that is killed then.
+#[cfg(test)]
+pub(super) fn begin_and_die(places: &Places, image: &str) -> Result<(), Fault> {
+    let backend = super::backend(places).expect("a back end");
+    Unit::open(places, backend, LONGEST)?.begin(&Reference::parse(image).expect("an image")).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -477,11 +484,4 @@ mod tests {
         assert!(log.gone > 2 * MAX_LOG, "{}", log.gone);
         assert!(took < 6 * MAX_LOG, "{took}");
     }
-}
-
-/// Begins a pull as a core does that is killed then.
-#[cfg(test)]
-pub(super) fn begin_and_die(places: &Places, image: &str) -> Result<(), Fault> {
-    let backend = super::backend(places).expect("a back end");
-    Unit::open(places, backend, LONGEST)?.begin(&Reference::parse(image).expect("an image")).map(drop)
 }
