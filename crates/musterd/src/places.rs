@@ -51,6 +51,8 @@ pub const RESET: &str = "/var/lib/muster/reset.json";
 pub const VOLATILE: &str = "/run/muster";
 /// Pairing code and count.
 pub const ENROLMENT: &str = "/run/muster/enrolment.json";
+/// What the consoles were told of a node that has an owner, in this boot.
+pub const TOLD: &str = "/run/muster/told";
 /// Somebody said what the node shall be, in this boot.
 pub const DESCRIBED: &str = "/run/muster/described";
 /// A bootstrap runs, in this boot.

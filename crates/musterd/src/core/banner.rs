@@ -1,6 +1,7 @@
-//! What an unclaimed machine tells whoever stands before it: address, pairing code, fingerprint, and what to type.
+//! What a machine tells whoever stands before it: who owns it and by which certificate it is known; or, where nobody does, address,
+//! pairing code, fingerprint, and what to type.
 //!
-//! On every console, in the journal, and above each login prompt (agetty(8), whose `\4` stands for the address that the machine
+//! What is for a machine without an owner is on every console, in the journal, and above each login prompt (agetty(8), whose `\4` stands for the address that the machine
 //! has by then). agetty reads `/run/issue.d` only where there is no `/etc/issue`; for where there is, the package has a link in
 //! `/etc/issue.d`. Removed when the machine has an owner; the code is worth nothing after that.
 
@@ -18,6 +19,9 @@ use super::say;
 
 const FOLDER: &str = "/run/issue.d";
 const FILE: &str = "muster.issue";
+/// What the consoles were told of an owned machine, in this boot.
+const TOLD: &str = "told";
+const MAX_TOLD: u64 = 4096;
 /// The port that nobody needs to type.
 const PORT: u16 = 7443;
 
@@ -100,6 +104,26 @@ pub(super) fn remove(disk: &Disk) {
         say::warning(&format!("the login prompt goes on showing a pairing code that is worth nothing: {e}"));
     }
     prompt_anew(disk);
+}
+
+/// What an owned machine is known by: in the journal each time, and on the consoles once a boot, or when it changed. It is all that somebody
+/// needs who would pin a machine that was claimed by its document, and stands on no disk that others read.
+pub(super) fn owned(disk: &Disk, certificate: Fingerprint, authority: Fingerprint) {
+    say::info(&format!(
+        "this machine's own certificate has the fingerprint {certificate}: by it `muster node pin` knows the machine"
+    ));
+    let text = format!(
+        "\nThis machine has an owner, and its API is known by a certificate of its own.\n\n  \
+         {:<13} {certificate}\n  {:<13} {authority}\n\n",
+        "fingerprint", "authority"
+    );
+    if disk.run.read(TOLD, MAX_TOLD).is_ok_and(|told| told == text.as_bytes()) {
+        return;
+    }
+    muster_sys::console::say(disk.places().root(), &text);
+    if let Err(e) = disk.run.replace(TOLD, text.as_bytes(), Durability::Volatile) {
+        say::warning(&format!("the consoles are told again at the next start: {}", e.line()));
+    }
 }
 
 /// A prompt that stands already was made of what there was before.

@@ -275,6 +275,7 @@ impl Owner {
         let removed = enrolment::remove(self.disk());
         warnings.extend([dropped, removed].into_iter().filter_map(Result::err));
         banner::remove(self.disk());
+        self.tell_owned();
         step::reached("session");
         Ok((ca, warnings))
     }

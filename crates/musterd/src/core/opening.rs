@@ -64,6 +64,7 @@ impl Owner {
             // A claim that was cut short may have left them.
             banner::remove(self.disk());
             let _ = enrolment::remove(self.disk());
+            self.tell_owned();
         } else if membership == Membership::None {
             self.show(&mut self.change());
         }

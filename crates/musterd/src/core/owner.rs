@@ -503,6 +503,14 @@ impl Owner {
         );
     }
 
+    /// Tells whoever stands before an owned node what it is known by.
+    pub(super) fn tell_owned(&self) {
+        let state = self.state();
+        if let Some(trust) = &state.trust {
+            banner::owned(self.disk(), state.serving.fingerprint(), trust.authority().fingerprint());
+        }
+    }
+
     /// Shows it again where the machine has got other addresses: at a boot it has none yet.
     pub fn refresh_banner(&self) {
         // Who asks this asks again, and has signals to listen to.

@@ -187,6 +187,7 @@ impl Owner {
         }
         let trust = Some(Trust::new(new.clone(), Held::None));
         self.trust_anew(pairing, trust, |state| state.record = Some(record));
+        self.tell_owned();
         Ok(())
     }
 
@@ -204,6 +205,7 @@ impl Owner {
         if self.trust().is_none() {
             self.show(&mut pairing);
         }
+        self.tell_owned();
         drop(pairing);
         self.announce();
         Ok(fingerprint)

@@ -85,11 +85,12 @@ impl Operator {
         self.muster_as("alice", &args, format!("{}\n", shown.code).as_bytes())
     }
 
-    /// Pins a node that has an owner by the fingerprint of its own certificate.
+    /// Pins a node that has an owner by the fingerprint that its console shows.
     pub(crate) fn pin(&self, node: &Node) -> Result<()> {
         listens(node)?;
         let address = node.addr().to_string();
-        let fingerprint = fingerprint(node)?;
+        let fingerprint =
+            until("the console shows a fingerprint", || Ok(last(&node.console(), "fingerprint")))?;
         let args = ["node", "pin", &address, "--name", node.name(), "--fingerprint", &fingerprint];
         self.muster(&args)?.check()?;
         Ok(())
@@ -106,17 +107,19 @@ pub(crate) struct Shown {
 pub(crate) fn shown(node: &Node) -> Result<Shown> {
     until("the console shows a pairing code", || {
         let console = node.console();
-        let last = |label: &str| -> Option<String> {
-            let line = console.lines().rev().find(|l| l.trim_start().starts_with(label))?;
-            Some(line.trim_start().strip_prefix(label)?.trim().to_owned())
-        };
-        Ok(last("pairing code")
-            .zip(last("fingerprint"))
+        Ok(last(&console, "pairing code")
+            .zip(last(&console, "fingerprint"))
             .map(|(code, fingerprint)| Shown { code, fingerprint }))
     })
     .with_context(|| {
         format!("the console of {}:\n{}\nits journal:\n{}", node.name(), node.console(), ours(node))
     })
+}
+
+/// What stands behind the newest label of this name.
+fn last(console: &str, label: &str) -> Option<String> {
+    let line = console.lines().rev().find(|l| l.trim_start().starts_with(label))?;
+    Some(line.trim_start().strip_prefix(label)?.trim().to_owned())
 }
 
 /// Of the node's serving certificate, made by openssl from the node's own disk.

@@ -22,6 +22,23 @@ fn mode_a_pins_at_the_first_start_and_releases_what_is_complete() {
 }
 
 #[test]
+fn an_owned_node_tells_its_own_fingerprint_once_a_boot_and_when_it_changes() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(&inline(&operators, "role: init\n"));
+    let first = node.open().node_fingerprint().to_string();
+    let told = |what: &str| node.read("/dev/console").matches(what).count();
+    assert_eq!(told(&first), 1);
+    assert_eq!(told(&operators.authority.ca().fingerprint().to_string()), 1);
+    let owner = node.open();
+    assert_eq!(told(&first), 1, "a core that starts again has nothing new to say");
+    let second = owner.rekey().expect("a new key").to_string();
+    assert_eq!((told(&first), told(&second)), (1, 1));
+    fs::remove_file(node.at("/run/muster/told")).expect("as after a boot");
+    drop(node.open());
+    assert_eq!(told(&second), 2);
+}
+
+#[test]
 fn mode_a_without_a_role_waits_and_looks_parked() {
     let (node, operators) = (node(), operators("ops"));
     node.document(&inline(&operators, ""));
