@@ -86,38 +86,104 @@ fn m15_proofs_are_wanted_for_all_that_ends_hands_over_or_re_owns() {
     );
 }
 
+/// Operation by state, written out by hand from the contract: a change of any row of the table has to be said here too.
+/// The states: claimed without a document, with one, being built, a member, being taken apart.
 #[test]
-fn the_state_of_the_node_decides() {
-    let at = |membership| Machine::booted(true, true, membership).unwrap();
-    for op in Operation::ALL {
+fn the_state_of_the_node_decides_for_every_operation() {
+    use Membership as M;
+    const Y: Result<(), Forbidden> = Ok(());
+    const N: Result<(), Forbidden> = Err(Forbidden::NotAMember);
+    const B: Result<(), Forbidden> = Err(Forbidden::Bootstrapped);
+    const L: Result<(), Forbidden> = Err(Forbidden::Leaving);
+    let claimed = |complete, membership| Machine::booted(true, complete, membership).unwrap();
+    let states = [
+        claimed(false, M::None),
+        claimed(true, M::None),
+        claimed(true, M::Building),
+        claimed(true, M::Member),
+        claimed(true, M::Leaving),
+    ];
+    let distinct: BTreeSet<String> = states.iter().map(|s| format!("{s:?}")).collect();
+    assert_eq!(distinct.len(), states.len(), "{distinct:?}");
+    #[rustfmt::skip]
+    let table = [
+        (Operation::Health, [Y, Y, Y, Y, Y]),
+        (Operation::NodeState, [Y, Y, Y, Y, Y]),
+        (Operation::Services, [Y, Y, Y, Y, Y]),
+        (Operation::Logs, [Y, Y, Y, Y, Y]),
+        (Operation::SshKeys, [Y, Y, Y, Y, Y]),
+        (Operation::EtcdState, [N, N, N, Y, L]),
+        (Operation::AuditRead, [Y, Y, Y, Y, Y]),
+        (Operation::ProofNonce, [Y, Y, Y, Y, Y]),
+        (Operation::ServiceRestart, [Y, Y, Y, Y, L]),
+        (Operation::UpgradeStage, [Y, Y, Y, Y, L]),
+        (Operation::Cordon, [N, N, N, Y, L]),
+        (Operation::Uncordon, [N, N, N, Y, L]),
+        (Operation::Drain, [N, N, N, Y, L]),
+        (Operation::UpgradeApply, [Y, Y, Y, Y, L]),
+        (Operation::UpgradeRollback, [Y, Y, Y, Y, L]),
+        (Operation::Reboot, [Y, Y, Y, Y, Y]),
+        (Operation::Shutdown, [Y, Y, Y, Y, Y]),
+        (Operation::Reset, [Y, Y, Y, Y, Y]),
+        (Operation::ConfigApply, [Y, Y, B, B, L]),
+        (Operation::CaRotate, [Y, Y, Y, Y, L]),
+        (Operation::CrlUpload, [Y, Y, Y, Y, Y]),
+        (Operation::Kubeconfig, [N, N, N, Y, L]),
+        (Operation::JoinToken, [N, N, N, Y, L]),
+        (Operation::SshKeyAdd, [Y, Y, Y, Y, L]),
+        (Operation::SshKeyRemove, [Y, Y, Y, Y, Y]),
+    ];
+    let named: BTreeSet<Operation> = table.iter().map(|(op, _)| *op).collect();
+    assert_eq!((named.len(), table.len()), (Operation::ALL.len(), Operation::ALL.len()), "each once");
+    let mut wrong = Vec::new();
+    for (op, wanted) in table {
         assert_eq!(op.allowed_in(Machine::UNCLAIMED), Err(Forbidden::Unclaimed), "{op:?}");
-    }
-    for (op, none, building, member, leaving) in [
-        (Operation::NodeState, Ok(()), Ok(()), Ok(()), Ok(())),
-        (Operation::Reboot, Ok(()), Ok(()), Ok(()), Ok(())),
-        (Operation::ServiceRestart, Ok(()), Ok(()), Ok(()), Err(Forbidden::Leaving)),
-        (
-            Operation::ConfigApply,
-            Ok(()),
-            Err(Forbidden::Bootstrapped),
-            Err(Forbidden::Bootstrapped),
-            Err(Forbidden::Leaving),
-        ),
-        (
-            Operation::Kubeconfig,
-            Err(Forbidden::NotAMember),
-            Err(Forbidden::NotAMember),
-            Ok(()),
-            Err(Forbidden::Leaving),
-        ),
-    ] {
-        for (membership, want) in [
-            (Membership::None, none),
-            (Membership::Building, building),
-            (Membership::Member, member),
-            (Membership::Leaving, leaving),
-        ] {
-            assert_eq!(op.allowed_in(at(membership)), want, "{op:?} {membership:?}");
+        for (state, wanted) in states.iter().zip(wanted) {
+            let got = op.allowed_in(*state);
+            if got != wanted {
+                wrong.push(format!("{op:?} in {state:?}: {got:?}, not {wanted:?}"));
+            }
         }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The rest of each row, written out by hand: what it does, how long it may take, and how it is recorded.
+#[test]
+fn m19_what_each_operation_does_and_how_it_is_recorded() {
+    use Audit::{First, FirstOrJournal, Spooled};
+    use Danger::{Changes, Destroys, HandsOverSecrets, Reads};
+    #[rustfmt::skip]
+    let table = [
+        (Operation::Health, Reads, 30, Spooled),
+        (Operation::NodeState, Reads, 30, Spooled),
+        (Operation::Services, Reads, 30, Spooled),
+        (Operation::Logs, Reads, 3600, Spooled),
+        (Operation::SshKeys, Reads, 30, Spooled),
+        (Operation::EtcdState, Reads, 30, Spooled),
+        (Operation::AuditRead, Reads, 3600, Spooled),
+        (Operation::ProofNonce, Reads, 30, Spooled),
+        (Operation::ServiceRestart, Changes, 30, First),
+        (Operation::UpgradeStage, Changes, 1800, First),
+        (Operation::Cordon, Changes, 30, First),
+        (Operation::Uncordon, Changes, 30, First),
+        (Operation::Drain, Changes, 900, First),
+        (Operation::UpgradeApply, Destroys, 900, First),
+        (Operation::UpgradeRollback, Changes, 30, First),
+        (Operation::Reboot, Destroys, 30, FirstOrJournal),
+        (Operation::Shutdown, Destroys, 30, FirstOrJournal),
+        (Operation::Reset, Destroys, 900, First),
+        (Operation::ConfigApply, Changes, 30, First),
+        (Operation::CaRotate, Destroys, 30, First),
+        (Operation::CrlUpload, Changes, 30, First),
+        (Operation::Kubeconfig, HandsOverSecrets, 30, First),
+        (Operation::JoinToken, HandsOverSecrets, 30, First),
+        (Operation::SshKeyAdd, Changes, 30, First),
+        (Operation::SshKeyRemove, Changes, 30, First),
+    ];
+    assert_eq!(table.map(|(op, ..)| op).as_slice(), Operation::ALL);
+    for (op, danger, deadline, audit) in table {
+        let row = op.row();
+        assert_eq!((row.danger, row.deadline, row.audit), (danger, deadline, audit), "{op:?}");
     }
 }

@@ -98,3 +98,84 @@ impl Nonces {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_core::{Role, UtcTime};
+    use muster_tls::{Authority, Client, Lifetime};
+    use rustls::SignatureScheme;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+    use super::*;
+
+    const REQUEST: &str = "POST /v1/lifecycle/reboot";
+
+    /// A client with its key, as the core has it after its handshake.
+    struct Signer {
+        handle: Handle,
+        key: Box<dyn rustls::sign::Signer>,
+    }
+
+    impl Signer {
+        fn new() -> Self {
+            let at = UtcTime::from_unix(1_800_000_000);
+            let (authority, _) = Authority::make("operators", Lifetime::AUTHORITY, at, [1; 16]).unwrap();
+            let issued = authority.issue("alice", Role::Admin, Lifetime::CLIENT, at, [2; 16]).unwrap();
+            let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap().to_vec();
+            let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
+            let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).unwrap();
+            let key = key.choose_scheme(&[SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap();
+            let client = Client {
+                name: "alice".into(),
+                role: Some(Role::Admin),
+                serial: issued.serial,
+                fingerprint: Fingerprint::of(&certificate),
+                not_after: at,
+            };
+            Self { handle: Handle::new(client, certificate, "192.0.2.7".into(), 0).unwrap(), key }
+        }
+
+        fn header(&self, nonce: &str) -> String {
+            let body: [u8; 32] = Sha256::digest(b"{}").into();
+            let text = proof_text(REQUEST, &body, Fingerprint::of(b"node").bytes(), nonce);
+            let signature = self.key.sign(&text).unwrap();
+            let scheme = u16::from(self.key.scheme());
+            ProofHeader { nonce: nonce.to_owned(), scheme, signature }.to_string()
+        }
+
+        /// Asks for a number at the first moment, uses it at the other, and gives what the judgement said.
+        fn uses(&self, nonces: &Nonces, given: Instant, used: Instant) -> Result<(), Fault> {
+            let nonce = nonces.give(&self.handle, true, given).unwrap();
+            assert_eq!(nonce.seconds, 60, "the client is told how long it has");
+            let signed = Signed { request: REQUEST, body: b"{}", node: Fingerprint::of(b"node") };
+            nonces.judge(Some(&self.header(&nonce.nonce)), &self.handle, &signed, used)
+        }
+    }
+
+    #[test]
+    fn m15_a_number_is_good_for_sixty_seconds_and_no_longer() {
+        let (signer, given) = (Signer::new(), Instant::now());
+        let after = |secs, millis| given + Duration::from_secs(secs) + Duration::from_millis(millis);
+        for good in [given, after(59, 999), after(60, 0)] {
+            signer.uses(&Nonces::default(), given, good).unwrap();
+        }
+        for old in [after(60, 1), after(61, 0), after(86_400, 0)] {
+            let nonces = Nonces::default();
+            let fault = signer.uses(&nonces, given, old).unwrap_err();
+            assert_eq!((fault.kind, fault.reason.as_str()), (Kind::Unproven, "proof"));
+            assert!(fault.error.contains("older than a minute"), "{}", fault.error);
+            assert!(nonces.out.lock().unwrap().is_empty(), "it was used up by the attempt");
+        }
+    }
+
+    /// Numbers that nobody used go when the next one is given: a client that only asks keeps no room.
+    #[test]
+    fn m15_numbers_that_are_too_old_are_forgotten() {
+        let (signer, given, nonces) = (Signer::new(), Instant::now(), Nonces::default());
+        let old: Vec<_> = (0..EACH).map(|_| nonces.give(&signer.handle, true, given).unwrap()).collect();
+        let later = given + Duration::from_secs(61);
+        signer.uses(&nonces, later, later).unwrap();
+        assert!(nonces.out.lock().unwrap().is_empty(), "none of {} is left", old.len());
+    }
+}

@@ -2,9 +2,10 @@
 //!
 //! - every capability, and the way to new privileges;
 //! - files: Landlock, with no rule at all, so that nothing is opened, made, run or removed by name; no connection of TCP to
-//!   anybody, no abstract Unix socket and no signal out of its domain, where the kernel knows these (5.13, 6.7, 6.12);
-//! - system calls: a list of what an event loop with sockets needs, where everything else is EPERM: no program, no process, no
-//!   thread, no other kind of socket, no memory that is made executable;
+//!   anybody, no abstract Unix socket and no signal out of its domain, where the kernel knows these (Linux 5.13, 6.7, 6.12; versions 1,
+//!   4 and 6 of Landlock). Where it does not, connections and abstract sockets stay, and the line that is logged says so;
+//! - system calls: a list of what an event loop with sockets needs, where everything else is EPERM: no file that is opened or removed,
+//!   no signal, no program, no process, no thread, no other kind of socket, no memory that is made executable;
 //! - core dumps and tracing by its own user: the node's key is in its memory.
 //!
 //! What is left is what it has open, Unix sockets by path where the folder lets its user in, and clients that come. Sources:
@@ -69,7 +70,7 @@ fn give_up(sockets: Sockets) -> Result<String, String> {
     Ok(format!("confined: no capabilities, system calls by list, {files}"))
 }
 
-fn files() -> Result<&'static str, landlock::RulesetError> {
+fn files() -> Result<String, landlock::RulesetError> {
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ABI::V6))?
@@ -77,11 +78,27 @@ fn files() -> Result<&'static str, landlock::RulesetError> {
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?
         .create()?
         .restrict_self()?;
-    Ok(match status.ruleset {
-        RulesetStatus::FullyEnforced => "no files and no connections (Landlock, all of it)",
-        RulesetStatus::PartiallyEnforced => "no files (Landlock, as much of it as this kernel has)",
-        RulesetStatus::NotEnforced => "files only by its unit (there is no Landlock here)",
-    })
+    Ok(held(status.ruleset, status.landlock.into()))
+}
+
+/// What holds, and what a kernel that knows less of Landlock leaves.
+fn held(ruleset: RulesetStatus, abi: ABI) -> String {
+    let version = abi as i32;
+    match (ruleset, abi) {
+        (RulesetStatus::NotEnforced, _) => {
+            "no files but by the list (there is no Landlock here: connections and abstract sockets stay)"
+                .to_owned()
+        }
+        (RulesetStatus::FullyEnforced, _) => "no files and no connections (Landlock, all of it)".to_owned(),
+        (RulesetStatus::PartiallyEnforced, abi) if abi >= ABI::V4 => {
+            format!(
+                "no files and no connections (Landlock {version}; abstract sockets stay, for which it takes 6)"
+            )
+        }
+        (RulesetStatus::PartiallyEnforced, _) => format!(
+            "no files (Landlock {version}; connections stay, for which it takes 4, and abstract sockets, for which it takes 6)"
+        ),
+    }
 }
 
 /// System calls that are taken with any arguments.
@@ -166,4 +183,31 @@ fn filter(sockets: Sockets) -> Result<BpfProgram, seccompiler::BackendError> {
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
     let errno = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     SeccompFilter::new(rules, errno, SeccompAction::Allow, arch)?.try_into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kernel_does_not_know_is_said() {
+        use RulesetStatus::{FullyEnforced, NotEnforced, PartiallyEnforced};
+        for (status, abi, stays) in [
+            (FullyEnforced, ABI::V6, [false, false]),
+            (FullyEnforced, ABI::V7, [false, false]),
+            // Ubuntu 24.04, Debian 12 and the first of all.
+            (PartiallyEnforced, ABI::V5, [false, true]),
+            (PartiallyEnforced, ABI::V4, [false, true]),
+            (PartiallyEnforced, ABI::V3, [true, true]),
+            (PartiallyEnforced, ABI::V2, [true, true]),
+            (PartiallyEnforced, ABI::V1, [true, true]),
+            (NotEnforced, ABI::Unsupported, [true, true]),
+        ] {
+            let line = held(status, abi);
+            let (_, open) = line.split_once('(').unwrap();
+            assert_eq!(["connections", "abstract sockets"].map(|what| open.contains(what)), stays, "{line}");
+            assert_eq!(line.contains("no connections"), !stays[0], "{line}");
+            assert!(line.starts_with("no files"), "{line}");
+        }
+    }
 }

@@ -72,7 +72,15 @@ impl Node {
 
     /// One with this document that is not started.
     pub fn with_document(text: &str) -> Self {
-        let root = tempfile::tempdir().unwrap();
+        Self::below(tempfile::tempdir().unwrap(), text)
+    }
+
+    /// The same in memory where there is a file system of that kind: for what is repeated often, and not about the disk.
+    pub fn in_memory(text: &str) -> Self {
+        Self::below(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap(), text)
+    }
+
+    fn below(root: tempfile::TempDir, text: &str) -> Self {
         for made in ["etc", "etc/muster", "var", "var/lib", "run"] {
             fs::create_dir(root.path().join(made)).unwrap();
         }

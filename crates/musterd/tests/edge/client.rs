@@ -141,6 +141,15 @@ pub(crate) fn connect_from(from: IpAddr, at: SocketAddr) -> Option<Stream> {
     over(TcpStream::from(fd), None, "http/1.1").ok()
 }
 
+/// The same whose end of the socket takes next to nothing: it is full at once.
+pub(crate) fn connect_narrow(at: SocketAddr, files: &Files) -> Stream {
+    use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+    let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    sockopt::set_socket_recv_buffer_size(&fd, 4096).expect("a socket");
+    connect(&fd, &at).expect("a connection");
+    over(TcpStream::from(fd), Some(files), "http/1.1").expect("a handshake")
+}
+
 fn over(stream: TcpStream, files: Option<&Files>, alpn: &str) -> std::io::Result<Stream> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

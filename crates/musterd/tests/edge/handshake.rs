@@ -74,7 +74,7 @@ fn m15_no_session_is_resumed_and_nothing_older_than_tls_1_3_is_spoken() {
 }
 
 #[test]
-fn n11_an_unclaimed_node_asks_for_no_certificate_and_answers_one_request() {
+fn n11_an_unclaimed_node_asks_for_no_certificate_and_hands_one_request_on() {
     require!(tools());
     let core = Core::start(false);
     let edge = Edge::start(&core);

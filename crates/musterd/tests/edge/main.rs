@@ -18,6 +18,7 @@ mod limits;
 mod lives;
 mod process;
 mod real;
+mod reloads;
 mod requests;
 mod schema;
 mod streams;
@@ -25,3 +26,4 @@ mod streams;
 #[allow(dead_code, unreachable_pub, reason = "the tests of the core use the rest")]
 mod support;
 mod told;
+mod unread;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use muster_api::{ENROLL, ROUTES};
 use muster_core::Role;
 use muster_needs::require;
 use muster_pairing::exchange::{Claim, Operator};
@@ -156,6 +157,66 @@ fn s18_a_claim_by_the_code_goes_through_and_the_door_is_another_one_at_once() {
     assert_eq!(curl(at, Some(&alice), "/v1/enroll", &["-d", "{}"]).reason(), "claimed");
     let after = connect(at, Some(&alice), "h2");
     assert_eq!(after.conn.peer_certificates().expect("a server")[0].to_vec(), certificate);
+}
+
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW"];
+
+/// Every path of the API, and some that there are not, by every method; on a node that nobody owns, and that would let anybody be its owner.
+#[test]
+fn n11_an_unclaimed_node_answers_exactly_one_route_of_all() {
+    let text = format!("muster:\n  api:\n    enabled: true\n    insecure: true\n    listen: {}\n", free());
+    let mut node = Node::with_document(&text).start();
+    let edge = Edge::at(&node.socket());
+    let at = edge.address();
+    let queries = |route: &muster_api::Route| match route.chosen_by {
+        Some((name, value)) => format!("?{name}={value}"),
+        None if route.method == muster_api::Method::Delete => {
+            format!("?fingerprint=SHA256:{}", "A".repeat(43))
+        }
+        None => String::new(),
+    };
+    let mut targets: Vec<String> =
+        ROUTES.iter().map(|r| format!("{}{}", r.path.replace("{unit}", "kubelet"), queries(r))).collect();
+    targets.extend(
+        [ENROLL, "/", "/v1", "//v1/enroll", "/v1/enroll/", "/v1/enroll?x=1", "/v2/enroll"].map(Into::into),
+    );
+    targets.sort();
+    targets.dedup();
+    assert!(targets.len() > ROUTES.len(), "{targets:?}");
+    let mut answered = Vec::new();
+    for method in METHODS {
+        // A stranger's connection lasts a while only.
+        let mut stream = connect(at, None, "http/1.1");
+        for target in &targets {
+            let request = format!("{method} {target} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
+            let said = exchange(&mut stream, request.as_bytes(), "}");
+            let status: u16 = said.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+            let body = said.split("\r\n\r\n").nth(1).unwrap_or_default();
+            let body: serde_json::Value =
+                serde_json::from_str(body).unwrap_or_else(|e| panic!("{method} {target}: {e}: {said}"));
+            if (status, body["reason"].as_str()) != (409, Some("unclaimed")) {
+                answered.push((method, target.as_str(), status, body["reason"].clone()));
+            }
+        }
+    }
+    // Of the one, the core itself says what is wrong with it.
+    assert_eq!(answered, [("POST", ENROLL, 400, "bad-request".into())]);
+    assert_eq!(node.stop(), Some(0));
+    let records: Vec<serde_json::Value> =
+        node.chain().lines().map(|l| serde_json::from_str(l).expect("a record")).collect();
+    for event in ["call", "intent", "outcome"] {
+        assert!(!records.iter().any(|r| r["event"] == event), "{event} in {records:#?}");
+    }
+    // Above ten in a minute, requests of one address are counted together.
+    let many = |reason: &str| -> u64 {
+        records.iter().filter(|r| r["reason"] == reason).map(|r| r["count"].as_u64().unwrap_or(1)).sum()
+    };
+    let asked = u64::try_from(METHODS.len() * targets.len()).expect("few");
+    assert_eq!((many("bad-request"), many("unclaimed")), (1, asked - 1), "{records:#?}");
+    for operation in muster_core::Operation::ALL {
+        let name = operation.row().name;
+        assert!(records.iter().any(|r| r["op"] == name && r["reason"] == "unclaimed"), "{name}");
+    }
 }
 
 /// As `docs/nodes.md` says it, with the paths of a test.

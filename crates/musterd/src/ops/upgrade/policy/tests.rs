@@ -104,6 +104,7 @@ fn what_the_container_tools_refuse_is_refused() {
         r#"{"default":[{"type":"reject","x":1}]}"#,
         r#"{"default":[{"type":"reject","type":"insecureAcceptAnything"}]}"#,
         r#"{"default":[{"type":"signedBy","keyType":"GPGKeys"}]}"#,
+        r#"{"default":[{"type":"signedBy","keyPath":"/a"}]}"#,
         r#"{"default":[{"type":"signedBy","keyType":"GPGKeys","keyPath":"/a","keyData":"aa"}]}"#,
         r#"{"default":[{"type":"reject"}],"transports":{"docker":{"quay.io":[]}}}"#,
         r#"{"default":[{"type":"reject"}],"transports":{"docker":{"a":[{"type":"reject"}],"a":[{"type":"reject"}]}}}"#,
@@ -111,6 +112,111 @@ fn what_the_container_tools_refuse_is_refused() {
     ] {
         let error = Policy::parse(bad.as_bytes()).expect_err(bad);
         assert!(!error.contains('\n') && error.len() < 80, "{error}");
+    }
+}
+
+/// A requirement by itself, as the default.
+fn reads(requirement: &str) -> bool {
+    Policy::parse(format!(r#"{{"default":[{requirement}]}}"#).as_bytes()).is_ok()
+}
+
+/// Every member that must be there is taken away once, and one that there is not is put in, at each place of these.
+#[test]
+fn a_member_too_few_or_too_many_refuses_the_policy_wherever_it_is() {
+    let fulcio = r#"{"caPath":"/ca","oidcIssuer":"https://x","subjectEmail":"a@b"}"#;
+    let pki = r#"{"caRootsPath":"/ca","subjectHostname":"h"}"#;
+    for (whole, needed) in [
+        (r#"{"type":"insecureAcceptAnything"}"#.to_owned(), vec!["/type"]),
+        (r#"{"type":"reject"}"#.to_owned(), vec!["/type"]),
+        (
+            r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/k"}"#.to_owned(),
+            vec!["/type", "/keyType", "/keyPath"],
+        ),
+        (r#"{"type":"sigstoreSigned","keyData":"aGk="}"#.to_owned(), vec!["/type", "/keyData"]),
+        (
+            format!(r#"{{"type":"sigstoreSigned","fulcio":{fulcio},"rekorPublicKeyPath":"/r"}}"#),
+            vec![
+                "/type",
+                "/fulcio",
+                "/rekorPublicKeyPath",
+                "/fulcio/caPath",
+                "/fulcio/oidcIssuer",
+                "/fulcio/subjectEmail",
+            ],
+        ),
+        (
+            format!(r#"{{"type":"sigstoreSigned","pki":{pki}}}"#),
+            vec!["/type", "/pki", "/pki/caRootsPath", "/pki/subjectHostname"],
+        ),
+        (
+            r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/k","signedIdentity":{"type":"remapIdentity","prefix":"a.example","signedPrefix":"b.example"}}"#
+                .to_owned(),
+            vec!["/signedIdentity/type", "/signedIdentity/prefix", "/signedIdentity/signedPrefix"],
+        ),
+        (
+            r#"{"type":"sigstoreSigned","keyPath":"/k","signedIdentity":{"type":"exactReference","dockerReference":"q.io/a:1"}}"#
+                .to_owned(),
+            vec!["/signedIdentity/type", "/signedIdentity/dockerReference"],
+        ),
+        (
+            r#"{"type":"sigstoreSigned","keyPath":"/k","signedIdentity":{"type":"exactRepository","dockerRepository":"q.io/a"}}"#
+                .to_owned(),
+            vec!["/signedIdentity/type", "/signedIdentity/dockerRepository"],
+        ),
+    ] {
+        assert!(reads(&whole), "{whole}");
+        let value: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        for pointer in needed {
+            let (above, name) = pointer.rsplit_once('/').unwrap();
+            let mut less = value.clone();
+            less.pointer_mut(above).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+            assert!(!reads(&less.to_string()), "without {pointer}: {less}");
+            for other in [serde_json::json!(""), serde_json::json!(1), serde_json::json!([]), serde_json::Value::Null] {
+                let mut changed = value.clone();
+                changed.pointer_mut(above).unwrap()[name] = other;
+                assert!(!reads(&changed.to_string()), "{pointer} of another type: {changed}");
+            }
+            let mut more = value.clone();
+            more.pointer_mut(above).unwrap()["keyPathX"] = serde_json::json!("/k");
+            assert!(!reads(&more.to_string()), "one more beside {pointer}: {more}");
+        }
+    }
+}
+
+#[test]
+fn of_keys_that_stand_for_each_other_there_is_one() {
+    for bad in [
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/a","keyPaths":["/b"]}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPaths":[]}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPaths":["/a",1]}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPaths":"/a"}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyData":"no base64"}"#,
+        r#"{"type":"signedBy","keyType":"gpgkeys","keyPath":"/a"}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyDatas":["aGk="]}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/a","rekorPublicKeyPath":"/r"}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/a","signedIdentity":"matchExact"}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/a","signedIdentity":{"type":"matchExact","type":"matchExact"}}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/a","signedIdentity":{"type":"matchAll"}}"#,
+        r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/a","signedIdentity":{"type":"matchExact","prefix":"a"}}"#,
+        r#"{"type":"sigstoreSigned","keyPath":"/a","keyType":"GPGKeys"}"#,
+        r#"{"type":"sigstoreSigned","keyPath":"/a","keyData":"aGk="}"#,
+        r#"{"type":"sigstoreSigned","keyDatas":["aGk"]}"#,
+        r#"{"type":"sigstoreSigned","keyPath":"/a","rekorPublicKeyPath":"/r","rekorPublicKeyData":"aGk="}"#,
+        r#"{"type":"sigstoreSigned","fulcio":{"caPath":"/a","caData":"aGk=","oidcIssuer":"x","subjectEmail":"a"},"rekorPublicKeyPath":"/r"}"#,
+        r#"{"type":"sigstoreSigned","fulcio":{"caPath":"/a","oidcIssuer":"x","subjectEmail":"a"},"keyPath":"/k","rekorPublicKeyPath":"/r"}"#,
+        r#"{"type":"sigstoreSigned","pki":{"caRootsPath":"/a","caRootsData":"aGk=","subjectEmail":"a"}}"#,
+        r#"{"type":"sigstoreSigned","pki":{"caRootsPath":"/a","caIntermediatesPath":"/b","caIntermediatesData":"aGk=","subjectEmail":"a"}}"#,
+        r#"{"type":"signedBaseLayer","baseLayerIdentity":{"type":"matchExact"}}"#,
+    ] {
+        assert!(!reads(bad), "{bad}");
+    }
+    for good in [
+        r#"{"type":"signedBy","keyType":"signedByGPGKeys","keyData":"aGk=\n","signedIdentity":{"type":"matchRepoDigestOrExact"}}"#,
+        r#"{"type":"sigstoreSigned","keyPaths":["/a","/b"],"rekorPublicKeyDatas":["aGk="]}"#,
+        r#"{"type":"sigstoreSigned","keyDatas":["aGk=","aG8="],"rekorPublicKeyPaths":["/r"]}"#,
+        r#"{"type":"sigstoreSigned","pki":{"caRootsData":"aGk=","caIntermediatesPath":"/b","subjectEmail":"a","subjectHostname":"h"}}"#,
+    ] {
+        assert!(reads(good), "{good}");
     }
 }
 
