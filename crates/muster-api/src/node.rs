@@ -105,10 +105,10 @@ pub struct NodeHealth {
     /// Who gave the verdict: `greenboot` or `boot-complete.target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Seconds since the machine was started.
+    /// Seconds since the machine was started; of a container since its own start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_seconds: Option<u64>,
-    /// Of this boot alone: proc_sys_kernel(5), `random/boot_id`.
+    /// Of this boot alone: the kernel's id of it (proc_sys_kernel(5), `random/boot_id`), and when process 1 was started.
     #[serde(default, rename = "bootID", skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
 }

@@ -38,11 +38,20 @@ pub fn boot_id() -> Result<String, SysError> {
 /// also of a container, whose kernel has not booted and may show the same id as before. Without a `/proc` that shows process 1
 /// it is the kernel's id alone.
 pub fn this_boot() -> Result<String, SysError> {
-    let kernel = boot_id()?;
-    Ok(match crate::procfs::Stat::of(1) {
-        Some(init) => format!("{kernel}.{}", init.start),
-        None => kernel,
-    })
+    Ok(name_boot(&boot_id()?, crate::procfs::Stat::of(1).map(|init| init.start)))
+}
+
+/// The name of a boot, by the kernel's id and the start of process 1 in clock ticks.
+pub fn name_boot(kernel: &str, init: Option<u64>) -> String {
+    init.map_or_else(|| kernel.to_owned(), |start| format!("{kernel}.{start}"))
+}
+
+/// Seconds of so many clock ticks (`_SC_CLK_TCK` of sysconf(3)), in which `/proc` counts when a process was started.
+pub fn seconds_of_ticks(ticks: u64) -> u64 {
+    // SAFETY: a number of a constant; no memory is passed.
+    #[allow(unsafe_code)]
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    ticks / u64::try_from(per_second).unwrap_or(0).max(1)
 }
 
 /// Whether the kernel believes that its clock is synchronised: `STA_UNSYNC` of adjtimex(2).

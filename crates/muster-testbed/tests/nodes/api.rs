@@ -13,6 +13,7 @@ mod operations;
 mod operator;
 mod package;
 mod readme;
+mod rollout;
 mod sandbox;
 mod ui;
 

@@ -1,6 +1,6 @@
 //! What the node says of itself: `GET /v1/node`.
 //!
-//! It never fails: what cannot be found is left out. Sources: machine-id(5), os-release(5), proc_sys_kernel(5), proc_uptime(5),
+//! It never fails: what cannot be found is left out. Sources: machine-id(5), os-release(5), proc_sys_kernel(5), proc_uptime(5), proc_pid_stat(5),
 //! `systemctl show`, `kubelet --version`, the status of the image back end, our own `node.json`.
 
 use std::time::Duration;
@@ -9,7 +9,9 @@ use muster_api::Fault;
 use muster_api::node::{Kubernetes, Management, Node, NodeHealth, Os, RevocationList};
 use muster_core::Machine;
 use muster_core::machine::Hold;
+use muster_sys::clock;
 use muster_sys::command::Command;
+use muster_sys::procfs::Stat;
 
 use super::{Done, Request, Works, reset, tools, upgrade};
 use crate::core::owner::{Ownership, Revocation};
@@ -32,6 +34,7 @@ fn of(places: &Places, works: &Works) -> Node {
     let text = |path: &str| tools::text(places, path).map(|t| tools::line(&t, 255));
     let built = built(places);
     let images = upgrade::images(places, works);
+    let init = tools::text(places, "/proc/1/stat").and_then(|t| Stat::parse(t.as_bytes())).map(|s| s.start);
     let (here, also) = (places.clone(), places.clone());
     let units = works.units.get(Duration::from_secs(1), move || Units::of(&here));
     Node {
@@ -54,8 +57,8 @@ fn of(places: &Places, works: &Works) -> Node {
             active: units.kubelet == Some(true),
         },
         health: NodeHealth {
-            uptime_seconds: text("/proc/uptime").and_then(|t| t.split('.').next()?.parse().ok()),
-            boot_id: text("/proc/sys/kernel/random/boot_id"),
+            uptime_seconds: uptime(places, init),
+            boot_id: text("/proc/sys/kernel/random/boot_id").map(|kernel| clock::name_boot(&kernel, init)),
             verdict: units.greenboot.or(units.complete).map(word),
             by: match (units.greenboot, units.complete) {
                 (Some(_), _) => Some("greenboot".to_owned()),
@@ -67,6 +70,12 @@ fn of(places: &Places, works: &Works) -> Node {
         management: Management::default(),
         reset: reset::state(places),
     }
+}
+
+/// Since process 1 was started: of a machine since its kernel was, of a container since its own boot, whatever its kernel counts.
+fn uptime(places: &Places, init: Option<u64>) -> Option<u64> {
+    let kernel: u64 = tools::text(places, "/proc/uptime")?.split('.').next()?.parse().ok()?;
+    Some(kernel.saturating_sub(init.map_or(0, clock::seconds_of_ticks)))
 }
 
 fn word(passed: bool) -> String {
@@ -240,6 +249,22 @@ mod tests {
             of(&fake.places, &works);
         }
         assert!(fake.called().len() < 10, "who reads often starts no program each time");
+    }
+
+    /// Its kernel has not booted: id and uptime of that are the same before and after.
+    #[test]
+    fn a_container_that_boots_anew_is_up_since_then_and_names_another_boot() {
+        let fake = Fake::new();
+        let at = |up: &str, start: u64| {
+            let stat = format!("1 (systemd) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1 2\n");
+            fake.file("/proc/uptime", &format!("{up} 1.00\n")).file("/proc/1/stat", &stat);
+            fake.file("/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000\n");
+            of(&fake.places, &Works::default()).health
+        };
+        let (before, after) = (at("5000.10", 100), at("5030.10", 502_500));
+        assert_eq!((before.uptime_seconds, after.uptime_seconds), (Some(4999), Some(5)));
+        assert_eq!(before.boot_id.as_deref(), Some("00000000-0000-4000-8000-000000000000.100"));
+        assert_ne!(before.boot_id, after.boot_id);
     }
 
     #[test]
