@@ -9,11 +9,11 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use muster_testbed::deb;
 use sha2::{Digest as _, Sha256};
 
 use crate::run::{root, run as spawn};
@@ -52,36 +52,9 @@ const PROGRAMS: &[Program] = &[
         profile: "release",
         is_static: false,
         summary: "the API of a node that is claimed and not logged into",
-        depends: "libc6, libgcc-s1, systemd (>= 249)",
+        depends: deb::MUSTERD_DEPENDS,
     },
 ];
-
-/// What is done when the daemon's package comes (deb-postinst(5)). The second argument is the version before, also of one that was
-/// removed; `was-enabled` is what its removal left. A node that has an owner keeps him over a new version: both halves start anew, and a
-/// port is open after it only if it was before.
-fn come() -> String {
-    let always = muster_testbed::MUSTERD_INSTALLED;
-    let first = muster_testbed::MUSTERD_FIRST;
-    format!(
-        "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n{always}\
-         if [ -z \"$2\" ] || [ -e {WAS_ENABLED} ]; then\n  \
-         [ \"$(systemctl is-enabled musterd-core.service 2>/dev/null)\" = masked ] || {first}  \
-         rm -f {WAS_ENABLED}\nelse\n  \
-         systemctl try-restart musterd-core.service musterd-edge.service || true\nfi\n"
-    )
-}
-
-/// What is done when it goes. State stays: who owns the node is not forgotten because a package was removed.
-fn go() -> String {
-    format!(
-        "#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n\
-         ! systemctl is-enabled --quiet musterd-core.service || touch {WAS_ENABLED}\n\
-         systemctl disable --quiet --now musterd-edge.service musterd-core.service musterd-edge.socket musterd-control.socket || true\n\
-         systemctl stop --quiet muster-fetch.socket || true\n"
-    )
-}
-
-const WAS_ENABLED: &str = "/var/lib/muster/was-enabled";
 
 /// Builds everything.
 pub(crate) fn run() -> Result<()> {
@@ -185,8 +158,7 @@ fn archive(manual: &Path, dist: &Path, version: &str, epoch: &str) -> Result<Pat
     Ok(out)
 }
 
-/// A Debian package: the program, its licence, its manual pages and completions, for the daemon its units.
-/// Only the daemon's has maintainer scripts; installing the others changes no account, no sudoers, no sshd.
+/// A Debian package: the program with its manual pages and completions.
 fn debian(
     program: &Program,
     (built, manual): (&Path, &Path),
@@ -194,58 +166,9 @@ fn debian(
     version: &str,
     epoch: &str,
 ) -> Result<PathBuf> {
-    let arch = String::from_utf8(Command::new("dpkg").arg("--print-architecture").output()?.stdout)?;
-    let arch = arch.trim();
-    let stage = tempfile::tempdir()?;
-    let tree = stage.path().join("tree");
-    let put = |path: &str, bytes: &[u8], mode: u32| -> Result<()> {
-        let to = tree.join(path);
-        fs::create_dir_all(to.parent().context("a path in a package has a folder")?)?;
-        fs::write(&to, bytes)?;
-        fs::set_permissions(&to, fs::Permissions::from_mode(mode))?;
-        Ok(())
-    };
-    put(&format!("usr/bin/{}", program.name), &fs::read(built)?, 0o755)?;
-    let copyright = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\n\
-         Copyright: the Muster authors\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n".to_string();
-    put(&format!("usr/share/doc/{}/copyright", program.name), copyright.as_bytes(), 0o644)?;
-    for (path, bytes) in pages(program.name, manual)? {
-        put(&path, &bytes, 0o644)?;
-    }
-    if program.name == "musterd" {
-        for (path, bytes) in muster_testbed::musterd_files()? {
-            put(path.trim_start_matches('/'), &bytes, 0o644)?;
-        }
-        for (link, to) in muster_testbed::MUSTERD_LINKS {
-            let link = tree.join(link.trim_start_matches('/'));
-            fs::create_dir_all(link.parent().context("a link in a package has a folder")?)?;
-            symlink(to, link)?;
-        }
-        put("DEBIAN/postinst", come().as_bytes(), 0o755)?;
-        put("DEBIAN/prerm", go().as_bytes(), 0o755)?;
-    }
-    let control = format!(
-        "Package: {name}\nVersion: {version}\nArchitecture: {arch}\nSection: admin\nPriority: optional\n\
-         Maintainer: Muster maintainers <maintainers@muster.invalid>\nDepends: {depends}\n{recommends}Description: {summary}\n\
-         \u{20}Part of Muster: machines that already exist join, are operated in and leave a cluster, and\n\
-         \u{20}nothing runs as root on them that a trusted key did not vouch for.\n",
-        name = program.name,
-        depends = program.depends,
-        // What servers of URLs are judged by, where the administrator names no anchors of his own.
-        recommends = if program.name == "musterd" { "Recommends: ca-certificates\n" } else { "" },
-        summary = program.summary,
-    );
-    put("DEBIAN/control", control.as_bytes(), 0o644)?;
-    let out = dist.join(format!("{}_{version}_{arch}.deb", program.name));
-    spawn(
-        Command::new("dpkg-deb")
-            .env("SOURCE_DATE_EPOCH", epoch)
-            .args(["--root-owner-group", "--build"])
-            .arg(&tree)
-            .arg(&out)
-            .stdout(Stdio::null()),
-    )?;
-    Ok(out)
+    let Program { name, summary, depends, .. } = *program;
+    let package = deb::Package { name, version, summary, depends };
+    deb::pack(&package, (built, &pages(name, manual)?), dist, epoch, &[])
 }
 
 /// Of what was made, what belongs to a program: path in the package and bytes. Manual pages are compressed, without name and time in

@@ -43,7 +43,7 @@ pub const MUSTERD_LINKS: &[(&str, &str)] = &[
 ];
 
 /// What the package does whenever it is installed.
-pub const MUSTERD_INSTALLED: &str = "\
+pub(crate) const MUSTERD_INSTALLED: &str = "\
 systemd-sysusers muster.conf
 systemd-tmpfiles --create muster.conf
 mkdir -p /etc/muster /var/lib/muster
@@ -52,7 +52,7 @@ systemctl daemon-reload
 
 /// And at the first time only, or each new version would undo what the machine's administrator, or `enabled: false`, has said.
 /// Enabling opens no port: the core asks the node's document first.
-pub const MUSTERD_FIRST: &str = "systemctl enable --quiet musterd-core.service\n";
+pub(crate) const MUSTERD_FIRST: &str = "systemctl enable --quiet musterd-core.service\n";
 
 impl Node {
     /// Installs `musterd` as its package would. It is enabled and not started: a boot does that, or the caller.

@@ -77,6 +77,7 @@ const ATTEMPTS: &[Named] = &[
     ("landlock", landlock),
     ("reach-core", reach_core),
     ("reach-control", reach_control),
+    ("heard-by-core", heard_by_core),
     ("socket-unix", || socket(libc::AF_UNIX)),
     ("socket-ipv4", || socket(libc::AF_INET)),
     ("socket-ipv6", || socket(libc::AF_INET6)),
@@ -166,6 +167,7 @@ fn named(code: i32) -> String {
         libc::EMFILE => "EMFILE",
         libc::EAGAIN => "EAGAIN",
         libc::ESRCH => "ESRCH",
+        libc::ECONNRESET => "ECONNRESET",
         libc::ENOSYS => "ENOSYS",
         _ => return format!("error-{code}"),
     };
@@ -218,6 +220,17 @@ fn landlock() -> Tried {
 /// As whoever may reach the core, or may not: the folder of its socket says who.
 fn reach_core() -> Tried {
     std::os::unix::net::UnixStream::connect("/run/muster/edge/core.sock").map(drop)
+}
+
+/// Whether the core waits for what is said to it, or closes the connection at once.
+fn heard_by_core() -> Tried {
+    let mut core = std::os::unix::net::UnixStream::connect("/run/muster/edge/core.sock")?;
+    core.set_read_timeout(Some(std::time::Duration::from_secs(1)))?;
+    match io::Read::read(&mut core, &mut [0u8; 1]) {
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::ECONNRESET)),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        Err(e) => Err(e),
+    }
 }
 
 fn reach_control() -> Tried {

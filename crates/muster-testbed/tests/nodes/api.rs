@@ -4,14 +4,18 @@ use anyhow::Result;
 use muster_testbed::{Node, Testbed, require_root_or_skip};
 
 mod claim;
+mod cloud;
 mod console;
 mod cut;
 mod faults;
 mod fetch;
+mod full;
+mod going;
 mod modes;
 mod operations;
 mod operator;
 mod package;
+mod packaged;
 mod readme;
 mod rollout;
 mod sandbox;

@@ -1,6 +1,6 @@
 //! `muster host …` as an operator runs it, against real hosts: the built binary, real sshd, sudo, systemd.
 
-mod forms;
+pub(crate) mod forms;
 mod kept;
 mod life;
 mod migration;

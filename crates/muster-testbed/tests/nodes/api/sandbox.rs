@@ -212,3 +212,51 @@ fn s17_the_sockets_are_for_whom_their_units_say() -> Result<()> {
     }
     Ok(())
 }
+
+/// A process of the edge's user that is not the edge: it may open the socket, and is not heard there; the same program in the edge's
+/// place is.
+#[test]
+fn s17_the_edges_user_in_another_unit_is_turned_away_and_written_down() -> Result<()> {
+    require_root_or_skip!();
+    let bed = Testbed::prepare("sandbox-peer")?;
+    let node = probed(&bed)?;
+    let heard = |unit: &str, user: &str| -> Result<String> {
+        let user = format!("User={user}");
+        let argv = [
+            "systemd-run",
+            "--quiet",
+            "--wait",
+            "--pipe",
+            "--collect",
+            "--unit",
+            unit,
+            "-p",
+            &user,
+            "--",
+            PROBE,
+        ];
+        let out = node.exec(&[&argv[..], &["heard-by-core"]].concat())?;
+        Ok(out.stdout_text().trim().to_owned())
+    };
+    assert_eq!(heard("some-other", "muster-edge")?, "heard-by-core ECONNRESET");
+    assert_eq!(heard("some-root", "root")?, "heard-by-core ECONNRESET");
+    let refused = |words: &str| {
+        super::operator::until(words, || {
+            let all = super::faults::records(&node)?;
+            let ours = all.iter().filter(|r| r["event"] == "socket" && r["reason"] == "peer");
+            let found = ours.filter(|r| r["decision"] == "denied" && r.to_string().contains(words)).count();
+            Ok((found == 1).then_some(()))
+        })
+    };
+    refused("of the edge's user is in some-other.service, not in musterd-edge.service")?;
+    refused("user 0 is not the edge's")?;
+
+    node.put(
+        "/run/systemd/system/musterd-edge.service.d/probe.conf",
+        format!("[Service]\nExecStart=\nExecStart={PROBE} heard-by-core\nExecPaths={PROBE}\nRestart=no\n")
+            .as_bytes(),
+        0o644,
+    )?;
+    node.sh("systemctl daemon-reload; systemctl restart musterd-edge")?;
+    super::operator::holds(&node, "journalctl -b -u musterd-edge -o cat | grep -qx 'heard-by-core ok'")
+}

@@ -88,7 +88,7 @@ fn the_script_is_piped_to_a_shell_of_root() -> Result<()> {
 }
 
 /// A node that has cloud-init, and with it Python.
-fn with_cloud_init(name: &str) -> Result<Testbed> {
+pub(crate) fn with_cloud_init(name: &str) -> Result<Testbed> {
     // The second provides what the first depends on by another name, which debootstrap does not look for.
     let extra_packages = ["cloud-init", "python3-cffi-backend"].map(str::to_owned).to_vec();
     Testbed::prepare_on(name, &RootfsSpec { extra_packages, ..RootfsSpec::default() })
