@@ -39,7 +39,7 @@ pub fn run(options: &Options) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("musterd: {why}");
+            crate::say::ends(&why);
             ExitCode::FAILURE
         }
     }

@@ -99,7 +99,7 @@ fn run(socket: &Socket, asked: &Asked) -> ExitCode {
 }
 
 fn refused(why: &str) -> ExitCode {
-    eprintln!("musterd: {why}");
+    crate::say::ends(why);
     ExitCode::FAILURE
 }
 

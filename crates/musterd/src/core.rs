@@ -26,7 +26,6 @@ mod record;
 mod revocation;
 pub mod rotation;
 mod run;
-mod say;
 mod server;
 pub mod source;
 mod step;

@@ -302,7 +302,6 @@ pub async fn serve(options: &Options, end: impl Future<Output = ()>) {
 
 /// A line for the journal, with its priority (sd-daemon(3)).
 pub(crate) fn log(priority: u8, line: &str) {
-    use std::io::Write as _;
     // Nobody to tell that nobody listens.
-    let _ = writeln!(std::io::stderr(), "<{priority}>edge: {line}");
+    let _ = crate::say::confined(char::from(b'0' + priority), &format!("edge: {line}"));
 }

@@ -30,6 +30,7 @@ use zeroize::Zeroizing;
 
 use self::words::{MAX_ANCHORS, Told, Wanted, Why};
 use crate::edge::confine;
+use crate::say;
 use crate::wire::{Broken, message, read_body, read_message, write_body};
 
 /// For the request, once the core knows that we are there.
@@ -47,12 +48,12 @@ pub fn main() -> ExitCode {
         // A core that was killed, or told to end, has no use for an answer.
         Ok(Err(Broken::Io(e))) if matches!(e.kind(), K::BrokenPipe | K::ConnectionReset) => ExitCode::SUCCESS,
         Ok(Err(why)) => {
-            eprintln!("<3>fetch: {why}");
+            say::confined('3', &format!("fetch: {why}"));
             ExitCode::FAILURE
         }
         Ok(Ok(())) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("<3>fetch: {why}");
+            say::confined('3', &format!("fetch: {why}"));
             ExitCode::FAILURE
         }
     }
@@ -96,7 +97,7 @@ fn got(core: &UnixStream, wanted: &Wanted, anchors: &[u8]) -> Result<Zeroizing<V
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|_| Why::Ours)?;
     confine::confine_without_sockets().map_err(|why| {
-        eprintln!("<3>fetch: {why}");
+        say::confined('3', &format!("fetch: {why}"));
         Why::Ours
     })?;
     let core = core.try_clone().map_err(|_| Why::Ours)?;

@@ -6,6 +6,8 @@
 //! deny service, and act as clients that connect to it; it cannot be anybody else. Where a document names a URL, a third one that may
 //! nothing else asks there for the core ([`fetch`]).
 #![forbid(unsafe_code)]
+// They panic where standard output or error is gone, and with them whoever only wanted to tell something.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bootstrap;
 pub mod console;
@@ -15,6 +17,7 @@ pub mod fetch;
 pub mod line;
 pub mod ops;
 pub mod places;
+mod say;
 mod shares;
 pub mod wire;
 
@@ -27,7 +30,7 @@ pub fn printed(text: &str) -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(e) if e.kind() == ErrorKind::BrokenPipe => std::process::ExitCode::SUCCESS,
         Err(e) => {
-            let _ = writeln!(std::io::stderr(), "musterd: cannot write to standard output: {e}");
+            say::ends(&format!("cannot write to standard output: {e}"));
             std::process::ExitCode::FAILURE
         }
     }

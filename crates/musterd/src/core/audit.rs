@@ -29,8 +29,8 @@ use muster_core::audit::{Chain, Head};
 use muster_sys::state::StateDir;
 use muster_sys::{SysError, clock, journal};
 
-use super::say;
 use crate::places::{AUDIT, Places};
+use crate::say;
 pub use event::{Decision, Event, Who};
 use files::Files;
 pub use files::Room;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::disk::Disk;
-use super::say;
+use crate::say;
 
 const FOLDER: &str = "/run/issue.d";
 const FILE: &str = "muster.issue";

@@ -21,9 +21,10 @@ use super::handles::Handle;
 use super::proof::Signed;
 use super::server::{CLIENT_STREAMS, Core, Taken, answer, answer_fault, busy};
 use super::stream::{Incoming, Timed, wait_for_close};
-use super::{auditing, link, say};
+use super::{auditing, link};
 use crate::edge::ask::{self, Wanted};
 use crate::ops::{self, Caller, Client, Done, Request};
+use crate::say;
 use crate::shares::Share;
 use crate::wire::{Ask, Broken, Call, Kind as Frame, Reply, frame, message, read_body};
 

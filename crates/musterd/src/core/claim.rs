@@ -35,7 +35,8 @@ use super::documents::{self, Judged};
 use super::owner::{Enrolment, Owner, Pairing, Settings, State, Trust};
 use super::record::{self, Method, Record};
 use super::revocation::Held;
-use super::{banner, enrolment, hold, say, step};
+use super::{banner, enrolment, hold, step};
+use crate::say;
 
 /// Reasons of refusals that only somebody with the right code gets, beside those of the disk.
 const PROVEN: &[&str] = &["would-bootstrap", "bad-document", "disk"];

@@ -13,7 +13,7 @@ use muster_sys::system;
 use serde::{Deserialize, Serialize};
 
 use super::owner::{Owner, Revocation};
-use super::say;
+use crate::say;
 
 /// Longest line, either way: a certificate in JSON.
 const MAX: u64 = 256 * 1024;

@@ -14,8 +14,9 @@ use super::documents::{self, Judged};
 use super::enrolment::{self, Session};
 use super::owner::{CannotOpen, Clock, Opened, Owner, Patience, Settings, State, Trust};
 use super::record::{self, Method, Record};
-use super::{banner, hold, identity, revocation, say, source, units, waiting};
+use super::{banner, hold, identity, revocation, source, units, waiting};
 use crate::places::Places;
+use crate::say;
 
 impl Owner {
     pub(super) fn open_at(places: &Places, now: Clock, patience: Patience<'_>) -> Result<Opened, CannotOpen> {

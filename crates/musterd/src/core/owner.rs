@@ -37,8 +37,9 @@ use super::disk::Disk;
 use super::enrolment::Session;
 use super::record::{self, Record};
 use super::revocation::Held;
-use super::{hold, identity, revocation, say, units};
+use super::{hold, identity, revocation, units};
 use crate::places::Places;
+use crate::say;
 use crate::wire::{Proof, Serve};
 
 /// What the documents of the node say of its API.

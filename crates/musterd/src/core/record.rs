@@ -16,7 +16,8 @@ use muster_tls::{OperatorCa, to_pem};
 use serde::{Deserialize, Serialize};
 
 use super::disk::{self, Disk};
-use super::{documents, hold, say, step};
+use super::{documents, hold, step};
+use crate::say;
 
 const AUTHORITY: &str = "operator-ca.pem";
 /// The one before, for people at the console only; never trusted.

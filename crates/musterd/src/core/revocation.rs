@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use super::disk::{self, Disk};
 use super::owner::Revocation;
 use super::step;
+use crate::say;
 
 const HEAD: &str = "crl.json";
 const LIST: &str = "crl.der";
@@ -150,7 +151,7 @@ pub(super) fn take(disk: &Disk, ca: &OperatorCa, list: RevocationList) -> Result
     step::reached("crl-head");
     // The head stands: this list is in force whatever happens to the copy in its place.
     if let Err(e) = place(disk, list.der()) {
-        super::say::warning(&format!("the revocation list is taken and lies in {NEXT}: {e}"));
+        say::warning(&format!("the revocation list is taken and lies in {NEXT}: {e}"));
     }
     Ok(Held::List(Arc::new(list)))
 }

@@ -15,8 +15,9 @@ use super::documents::{self, Judged};
 use super::owner::{Owner, Pairing, Settings, Trust, unclaimed};
 use super::record::{self, Method, Record};
 use super::revocation::{self, Held};
-use super::{enrolment, hold, identity, say};
+use super::{enrolment, hold, identity};
 use crate::places;
+use crate::say;
 
 /// What became of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]

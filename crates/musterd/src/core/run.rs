@@ -17,12 +17,12 @@ use super::audit::{Audit, Decision, Event, Room};
 use super::control;
 use super::disk::Disk;
 use super::owner::{Opened, Owner};
-use super::say;
 use super::server::{AT_THE_DOOR, Core, Door, Gate};
 use super::units;
 use super::waiting;
 use crate::ops;
 use crate::places::{CONTROL_SOCKET, EDGE_SOCKET, Places};
+use crate::say;
 
 /// The node's API is not wanted: no failure, and no reason to start again.
 pub const NOT_WANTED: u8 = 78;
@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> ExitCode {
     match serve(options) {
         Ok(code) => code,
         Err(why) => {
-            eprintln!("musterd: {why}");
+            say::ends(&why);
             service::tell(&format!("STATUS={why}"));
             ExitCode::FAILURE
         }
@@ -96,7 +96,7 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         Opened::Ended => return Ok(ExitCode::SUCCESS),
         Opened::Wanted(owner) => Arc::from(owner),
         Opened::NotWanted(why) => {
-            eprintln!("musterd: the node API is not wanted: {why}");
+            say::ends(&format!("the node API is not wanted: {why}"));
             service::tell(&format!("STATUS=not wanted: {why}"));
             return Ok(ExitCode::from(NOT_WANTED));
         }
@@ -112,23 +112,19 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
         Some(socket) => socket,
         None => listen(&places.at(EDGE_SOCKET), gate.uid)?,
     };
-    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-        spawned.map(drop).map_err(|e| format!("cannot start a thread: {e}"))
-    };
     let writer = Arc::clone(&audit);
-    spawn("audit", Box::new(move || writer.run()))?;
+    spawn("audit", move || needed("audit", || writer.run()))?;
     let watcher = Arc::clone(&core);
-    spawn("trust", Box::new(move || watcher.watch()))?;
+    spawn("trust", move || needed("trust", || watcher.watch()))?;
     // Before anybody is let in: what goes on already is not begun beside it.
     go_on(&places, &core);
     let door = Door::new(Arc::clone(&core), edge, gate);
     for _ in 0..AT_THE_DOOR {
         let door = Arc::clone(&door);
-        spawn("call", Box::new(move || door.keep()))?;
+        spawn("call", move || door.keep())?;
     }
     let here = Arc::clone(&core);
-    spawn("control", Box::new(move || console(&here, &control)))?;
+    spawn("control", move || needed("control", || console(&here, &control)))?;
     if options.state_root.is_none() {
         // Without it there is no API, and root on the machine must still be told why.
         if let Err(e) = units::start_edge(&places) {
@@ -138,6 +134,24 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     wait(&signals, &core.owner);
     core.audit.ends();
     Ok(ExitCode::SUCCESS)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map(drop).map_err(|e| format!("cannot start a thread: {e}"))
+}
+
+/// Work that is never done. A core that lacks it is none: where it ends, by a panic too, the process does, and is started anew.
+fn needed(name: &'static str, work: impl FnOnce()) {
+    struct Ends(&'static str);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            say::error(&format!("the thread `{}` has ended, and the core with it", self.0));
+            std::process::exit(1);
+        }
+    }
+    let _ends = Ends(name);
+    work();
 }
 
 /// Ends a reset that the last boot was the end of, and writes that down: whoever asked for it may never have been answered.

@@ -115,7 +115,7 @@ pub(super) fn record(message: &str) {
     entry.field("MESSAGE", message).field("PRIORITY", "3").field("SYSLOG_IDENTIFIER", "musterd");
     if entry.send().is_err() {
         // Standard error is the journal, or somebody's terminal.
-        eprintln!("musterd: {message}");
+        crate::say::ends(message);
     }
 }
 

@@ -210,3 +210,24 @@ fn s18_of_two_right_codes_at_once_one_becomes_the_owner_and_the_other_hears_so()
     }
     println!("the first of the two became the owner {} times, the second {}", won[0], won[1]);
 }
+
+/// The stream of a journal that was stopped is gone for the life of the process, and every line that is said there fails.
+#[test]
+fn a_core_that_nobody_hears_any_more_does_what_it_is_asked() {
+    let (mine, next) = (Operators::new(1), Operators::new(5));
+    let node = Node::with_document("muster:\n  role: init\n  api:\n    enabled: true\n    insecure: true\n");
+    let mut node = node.start_unheard();
+    let claim = ClaimBody { operator_ca: mine.pem.clone(), document: None, acknowledge: true };
+    let got = enroll(&node, &Request::Open { claim }.render().into_bytes());
+    assert_eq!(got.reply.status, 200, "{got:?}");
+    let file = node.root().join("next.pem");
+    std::fs::write(&file, &next.pem).unwrap();
+    for args in [&["set-ca", "--file", file.to_str().unwrap()][..], &["rekey"], &["status"]] {
+        let out = node.console(args);
+        assert!(out.status.success(), "{args:?}: {out:?}");
+    }
+    let mut edge = node.link();
+    let handle = edge.open(&next.proof("bob", Role::Admin, 6));
+    assert_eq!(edge.health(&handle).unwrap().reply.status, 200);
+    assert!(node.alive());
+}

@@ -121,13 +121,25 @@ impl Node {
 
     /// Starts the core, and waits until it listens.
     pub fn spawn(&self) -> Child {
+        self.spawn_telling(fs::File::create(self.root.path().join("log")).unwrap().into())
+    }
+
+    /// One to whose words nobody listens any more.
+    pub fn start_unheard(mut self) -> Self {
+        let (listens, told) = std::io::pipe().unwrap();
+        drop(listens);
+        self.child = Some(self.spawn_telling(told.into()));
+        self
+    }
+
+    fn spawn_telling(&self, whom: Stdio) -> Child {
         let _ = fs::remove_file(self.socket());
         let child = Command::new(env!("CARGO_BIN_EXE_musterd"))
             .args(["core", "--edge-uid", &self.edge_uid.to_string(), "--state-root"])
             .arg(self.root.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(fs::File::create(self.root.path().join("log")).unwrap())
+            .stderr(whom)
             .spawn()
             .unwrap();
         let until = Instant::now() + SOON;
@@ -140,6 +152,16 @@ impl Node {
 
     pub fn log(&self) -> String {
         fs::read_to_string(self.root.path().join("log")).unwrap_or_default()
+    }
+
+    /// What root on the machine types.
+    pub fn console(&self, args: &[&str]) -> std::process::Output {
+        Command::new(env!("CARGO_BIN_EXE_musterd"))
+            .args(args)
+            .arg("--socket")
+            .arg(self.path("/run/muster/control.sock"))
+            .output()
+            .unwrap()
     }
 
     pub fn path(&self, absolute: &str) -> PathBuf {
