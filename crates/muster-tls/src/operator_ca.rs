@@ -12,6 +12,7 @@ use webpki::{
     UnknownStatusPolicy,
 };
 use x509_parser::certificate::X509Certificate;
+use x509_parser::public_key::PublicKey;
 
 /// The authority whose clients a node obeys. Made only of a certificate that may sign certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +66,40 @@ pub(crate) fn common_name(certificate: &X509Certificate<'_>) -> String {
 }
 
 impl OperatorCa {
-    /// Reads the authority's certificate: exactly one, that may sign certificates, and has not ended.
+    /// Reads the authority's certificate: exactly one, that may sign certificates with a key that is verified here, and has not ended.
     pub fn from_pem(text: &str, now: UtcTime) -> Result<Self, Fault> {
         let ca = Self::from_der(one_certificate(text)?)?;
+        ca.can_be_obeyed()?;
         // One that begins later is taken: a node's clock may be behind at its first boot, and it will begin.
         if ca.not_after < now { Err(Fault::Ended(ca.not_after)) } else { Ok(ca) }
     }
 
-    /// The same of DER, whatever the time: a node keeps the one that it pinned.
+    /// Whether what its key signs is verified here: nobody could ever log in to a node that obeyed another.
+    fn can_be_obeyed(&self) -> Result<(), Fault> {
+        let anchor = webpki::anchor_from_trusted_cert(&self.der).map_err(|e| Fault::Other(e.to_string()))?;
+        // RFC 5280, 4.1: the AlgorithmIdentifier is the first thing in a SubjectPublicKeyInfo; all that are taken here are short.
+        let key: &[u8] = &anchor.subject_public_key_info;
+        let is_of = |id: &[u8]| {
+            key.strip_prefix(&[0x30])
+                .and_then(<[u8]>::split_first)
+                .is_some_and(|(length, rest)| usize::from(*length) == id.len() && rest.starts_with(id))
+        };
+        if !ALGORITHMS.iter().any(|a| is_of(a.public_key_alg_id().as_ref())) {
+            return Err(Fault::NoAuthority(
+                "its key is of a kind that no node verifies; those are ECDSA on P-256, P-384 and P-521, Ed25519, and RSA",
+            ));
+        }
+        let facts = parsed(&self.der)?;
+        match facts.public_key().parsed() {
+            Ok(PublicKey::RSA(rsa)) if !(2048..=8192).contains(&rsa.key_size()) => {
+                Err(Fault::NoAuthority("its RSA key has not 2048 to 8192 bits"))
+            }
+            Ok(_) => Ok(()),
+            Err(_) => Err(Fault::Malformed("certificate")),
+        }
+    }
+
+    /// The same of DER, whatever the time and the key: a node keeps the one that it pinned.
     pub fn from_der(der: CertificateDer<'static>) -> Result<Self, Fault> {
         let certificate = parsed(&der)?;
         let constraints = certificate.basic_constraints().map_err(|_| Fault::Malformed("certificate"))?;

@@ -238,6 +238,56 @@ fn the_authority_is_one_certificate_that_may_sign() {
     assert!(ca.same_key(&ca) && !ca.same_key(authority().0.ca()));
 }
 
+/// A node that obeyed an authority whose signatures it cannot verify would let nobody in, for ever.
+#[test]
+fn an_authority_is_taken_only_with_a_key_that_its_clients_are_verified_by() {
+    let bench = require!(Bench::new());
+    let now = machine_time();
+    let cases: &[(&[&str], bool)] = &[
+        (&["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], true),
+        (&["ec", "-pkeyopt", "ec_paramgen_curve:P-384"], true),
+        (&["ec", "-pkeyopt", "ec_paramgen_curve:P-521"], true),
+        (&["ed25519"], true),
+        (&["rsa:2048"], true),
+        (&["rsa:3072"], true),
+        (&["rsa:1024"], false),
+        (&["ed448"], false),
+        (&["ec", "-pkeyopt", "ec_paramgen_curve:secp256k1"], false),
+        (&["ec", "-pkeyopt", "ec_paramgen_curve:secp224r1"], false),
+    ];
+    bench.run(&[
+        "req",
+        "-newkey",
+        "ed25519",
+        "-nodes",
+        "-keyout",
+        "client.key",
+        "-out",
+        "client.csr",
+        "-subj",
+        "/O=muster:admin/CN=x",
+    ]);
+    bench.write("ext", "basicConstraints=CA:FALSE\nextendedKeyUsage=clientAuth\n");
+    for (algorithm, taken) in cases {
+        bench.ca("ca", algorithm, &["keyUsage=critical,keyCertSign,cRLSign"]);
+        let ca = OperatorCa::from_pem(&bench.read("ca.pem"), now);
+        assert_eq!(ca.is_ok(), *taken, "{algorithm:?}: {ca:?}");
+        // The rule is the same: what is taken is what clients can be verified by.
+        let der = muster_tls::one_certificate(&bench.read("ca.pem")).expect("one");
+        let ca = OperatorCa::from_der(der).expect("kept if it was pinned");
+        let mut sign = vec!["x509", "-req", "-in", "client.csr", "-CA", "ca.pem", "-CAkey", "ca.key"];
+        sign.extend(["-CAcreateserial", "-out", "client.pem", "-days", "30", "-extfile", "ext"]);
+        if algorithm.iter().any(|a| a.ends_with("P-521")) {
+            sign.push("-sha512");
+        }
+        bench.run(&sign);
+        let pem = bench.read("client.pem");
+        let der = muster_tls::one_certificate(&pem).expect("one");
+        let judged = ca.verify_client(&der, None, now);
+        assert_eq!(judged.is_ok(), *taken, "{algorithm:?}: {judged:?}");
+    }
+}
+
 #[test]
 fn clients_are_judged_as_openssl_judges_them() {
     let bench = require!(Bench::new());
