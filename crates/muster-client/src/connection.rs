@@ -77,7 +77,13 @@ impl Connection {
         let endpoint = &target.endpoint;
         let unreachable =
             |e: std::io::Error| Error::Unreachable { endpoint: endpoint.clone(), why: e.to_string() };
-        let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await.map_err(unreachable)?;
+        let nowhere = |why: String| Error::NoAddress { endpoint: endpoint.clone(), why };
+        let found = tokio::net::lookup_host((endpoint.host(), endpoint.port())).await;
+        let addresses: Vec<_> = found.map_err(|e| nowhere(e.to_string()))?.collect();
+        if addresses.is_empty() {
+            return Err(nowhere("the name has no address".to_owned()));
+        }
+        let tcp = TcpStream::connect(addresses.as_slice()).await.map_err(unreachable)?;
         tcp.set_nodelay(true).map_err(unreachable)?;
         probed(&tcp).map_err(|e| unreachable(e.into()))?;
         let pin_error = |why: String| Error::NotANode { endpoint: endpoint.clone(), why };

@@ -31,6 +31,14 @@ pub enum Error {
         /// What the system said.
         why: String,
     },
+    /// Its name leads nowhere; nothing was sent.
+    #[error("{endpoint} is not found: {why}")]
+    NoAddress {
+        /// Where.
+        endpoint: Endpoint,
+        /// What the resolver said.
+        why: String,
+    },
     /// Something answers, but no TLS as this API has it; nothing was sent.
     #[error("{endpoint} answers, but not as a node does: {why}")]
     NotANode {

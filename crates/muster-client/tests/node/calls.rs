@@ -298,6 +298,21 @@ async fn a_node_that_takes_a_stream_and_says_nothing_is_given_up() {
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
 }
 
+/// What is wrong is the name, and no port or firewall is looked for.
+#[tokio::test]
+async fn a_name_that_leads_nowhere_is_told_as_that() {
+    let target = Target {
+        // RFC 2606: never a host.
+        endpoint: Endpoint::new("node.invalid", 7443).expect("a name"),
+        trust: Trust::Pinned(Fingerprint::of(b"")),
+        identity: None,
+        connect: Duration::from_secs(30),
+    };
+    let error = Node::new(target).health().await.expect_err("no such name");
+    assert!(matches!(error, Error::NoAddress { .. }), "{error:?}");
+    assert!(error.to_string().starts_with("node.invalid:7443 is not found: "), "{error}");
+}
+
 #[tokio::test]
 async fn nobody_there_and_somebody_else_there() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

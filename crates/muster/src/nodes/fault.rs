@@ -12,6 +12,8 @@ pub fn told(name: &str, operation: Option<Operation>, error: &Error) -> Fault {
     let what = format!("{name}: {error}");
     match error {
         Error::Unreachable { .. } => Fault::new(Own::NodeUnreachable, what),
+        Error::NoAddress { .. } => Fault::new(Own::NodeUnreachable, what)
+            .fix("Check how the name is spelled and what this machine asks for names, or give the node's address."),
         Error::NotANode { .. } | Error::Call(_) => Fault::new(Own::NodeAnswer, what),
         Error::OtherCertificate { .. } => Fault::new(Own::NodeCertificate, what),
         Error::TurnedAway { why: Turned::Ended, .. } => {
@@ -95,6 +97,16 @@ mod tests {
         }
         let away = Error::TurnedAway { endpoint: "a".parse().unwrap(), why: Turned::Revoked };
         assert_eq!(told("edge-1", Some(Operation::Reset), &away).exit(), Exit::Unreachable);
+    }
+
+    #[test]
+    fn a_name_that_leads_nowhere_is_no_matter_of_the_nodes_firewall() {
+        let error = Error::NoAddress { endpoint: "a.invalid".parse().unwrap(), why: "x".into() };
+        let fault = told("edge-1", Some(Operation::Reset), &error);
+        assert_eq!(fault.exit(), Exit::Unreachable, "nothing was sent");
+        assert!(
+            fault.to_string().contains("how the name is spelled") && !fault.to_string().contains("firewall")
+        );
     }
 
     #[test]

@@ -11,6 +11,8 @@ use muster_tls::ClientKey;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::signer::agent::EMPTY;
+
 const MAX_PEM: usize = 64 * 1024;
 
 /// Which files.
@@ -47,8 +49,14 @@ impl Caller {
     ) -> Result<Arc<Identity>, Fault> {
         let (client, key) = self.files(pki)?;
         let certificate = files::read_text(&client, MAX_PEM)?;
-        if self.key.is_none() && !key.exists() && agent.is_some() {
-            return kept(&client, &certificate, agent).map(Arc::new);
+        if self.key.is_none() && !key.exists() {
+            if agent.is_some() {
+                return kept(&client, &certificate, agent).map(Arc::new);
+            }
+            let what = format!("there is no {}, the key of {}", key.display(), client.display());
+            return Err(Fault::new(Own::FileMissing, what)
+                .why("SSH_AUTH_SOCK is not set, so no SSH agent keeps it either")
+                .fix("Name the key's file with --client-key, or start the agent that has it."));
         }
         let open = keyfile::open(&key, passphrases)?;
         let identity = Identity::from_pem(&certificate, &open).map_err(|e| {
@@ -79,13 +87,19 @@ impl Keeper for InAgent {
 fn kept(client: &Path, certificate: &str, agent: Option<&Path>) -> Result<Identity, Fault> {
     let key = ClientKey::of_certificate(certificate).map_err(|f| crate::pki::bad(client, &f))?;
     let agent = Agent::at(agent)?;
-    if !agent.identities()?.iter().any(|held| held.blob == key.ssh()) {
+    let held = agent.identities()?;
+    if !held.iter().any(|held| held.blob == key.ssh()) {
         let what = format!(
             "there is no key file beside {}, and the SSH agent does not hold its key",
             client.display()
         );
-        return Err(Fault::new(Own::AgentKeyMissing, what)
-            .fix("Add the key with ssh-add, or name its file with --client-key."));
+        let fault = Fault::new(Own::AgentKeyMissing, what);
+        return Err(match held.is_empty() {
+            true => fault.why(EMPTY).fix(
+                "Unlock it with ssh-add -X, add the key with ssh-add, or name its file with --client-key.",
+            ),
+            false => fault.fix("Add the key with ssh-add, or name its file with --client-key."),
+        });
     }
     let scheme = key.scheme();
     Identity::kept_by(certificate, scheme, Arc::new(InAgent { agent, key }))

@@ -6,7 +6,7 @@ use crate::codes::Own;
 use crate::fault::Fault;
 use crate::files;
 use crate::secret::Secret;
-use crate::signer::file::random;
+use crate::signer::file::{private, random};
 use crate::terminal::Passphrases;
 use pkcs8::der::pem::PemLabel;
 use pkcs8::pkcs5::pbes2;
@@ -35,6 +35,7 @@ pub fn render(pem: &str, passphrase: Option<&Secret>) -> Result<Zeroizing<String
 
 /// Reads a key file; asks for a passphrase only when it has one. Gives PKCS#8 in PEM.
 pub fn open(path: &Path, passphrases: &Passphrases) -> Result<Zeroizing<String>, Fault> {
+    private(path)?;
     let bytes = Zeroizing::new(files::read(path, MAX_KEY)?);
     let malformed = || {
         Fault::new(Own::PkiFile, format!("{} is no private key that is read here", path.display()))

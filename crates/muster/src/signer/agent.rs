@@ -11,6 +11,9 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Of an agent without keys. One that is locked says the same (PROTOCOL.agent, 3.7).
+pub const EMPTY: &str = "it shows no keys: it has none, or it is locked";
+
 /// Listing keys asks nobody.
 const LIST: Duration = Duration::from_secs(15);
 /// Somebody may have to touch a token or confirm.
@@ -79,11 +82,7 @@ impl Agent {
         let (hit, more) = (hits.next(), hits.next());
         let Some(hit) = hit else {
             let list: Vec<String> = held.iter().map(|i| key::fingerprint(&i.blob)).collect();
-            let why = if list.is_empty() {
-                "it holds no keys".into()
-            } else {
-                format!("it holds {}", list.join(", "))
-            };
+            let why = if list.is_empty() { EMPTY.into() } else { format!("it holds {}", list.join(", ")) };
             return Err(
                 Fault::new(Own::AgentKeyMissing, format!("the agent does not hold {wanted:?}")).why(why)
             );

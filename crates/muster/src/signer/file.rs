@@ -46,8 +46,8 @@ fn bad(path: &Path, fault: &KeyFault) -> Fault {
     }
 }
 
-/// Reads and opens a private key file.
-pub fn read(path: &Path, ask: Ask<'_>) -> Result<Opened, Fault> {
+/// Whether nobody else may read a private key, encrypted or not.
+pub fn private(path: &Path) -> Result<(), Fault> {
     let meta = std::fs::metadata(path).map_err(|e| Fault::io(path, "read", &e))?;
     let mode = meta.permissions().mode() & 0o777;
     if meta.is_file() && mode & 0o077 != 0 {
@@ -55,6 +55,12 @@ pub fn read(path: &Path, ask: Ask<'_>) -> Result<Opened, Fault> {
             .why("others could read a private key")
             .fix(format!("Run: chmod 600 {}", path.display())));
     }
+    Ok(())
+}
+
+/// Reads and opens a private key file.
+pub fn read(path: &Path, ask: Ask<'_>) -> Result<Opened, Fault> {
+    private(path)?;
     let bytes = Zeroizing::new(files::read(path, MAX_KEY_FILE)?);
     let file = match KeyFile::parse(&bytes) {
         Ok(file) => file,

@@ -285,3 +285,25 @@ fn who_waits_for_the_list_is_told_for_whom_and_may_go() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(p.read("pki/revoked.json").contains("\"number\": 1"));
 }
+
+/// docs/cli.md: private key files that others can read are refused, with a passphrase on them or not.
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    let p = require!(place());
+    issue(&p, "bob --role readonly");
+    let open =
+        |file: &str| std::fs::set_permissions(p.join(file), std::fs::Permissions::from_mode(0o640)).unwrap();
+    p.write(".local/state/muster/node-pins", format!("n 127.0.0.1:1 SHA256:{}\n", "A".repeat(43)));
+    for (file, line) in [
+        ("pki/clients/bob.key", "node status n --client pki/clients/bob.pem --passphrase-file cp"),
+        ("pki/operator-ca.key", "pki revoke bob --authority-passphrase-file pp"),
+    ] {
+        open(file);
+        let ran = p.muster(line);
+        let want = format!(
+            "error[key-file]: {file} has mode 0640: others could read a private key. Run: chmod 600 {file}"
+        );
+        assert!(ran.code == 3 && ran.err.starts_with(&want), "{}", ran.err);
+    }
+    assert!(!p.join("pki/revoked.json").exists());
+}

@@ -384,7 +384,8 @@ fn nodes_are_watched_on_a_terminal_until_ctrl_c() {
     }
     terminal.answer(b"\x03");
     let text = terminal.end(130);
-    let before = text.split("\u{1b}[H\u{1b}[2J").nth(2).unwrap();
+    // The last may be cut, and the first ones come before the answers.
+    let before = text.rsplit("\u{1b}[H\u{1b}[2J").nth(1).unwrap();
     let mut parser = vt100::Parser::new(24.try_into().unwrap(), 100.try_into().unwrap(), 0);
     parser.process(format!("\u{1b}[H\u{1b}[2J{before}").as_bytes());
     let screen = parser.screen().contents();
@@ -462,6 +463,9 @@ fn a_clients_key_stays_in_its_agent() {
         let line = format!("node reboot edge-1 --yes --client pki/clients/{name}.pem");
         let ran = run(&line);
         assert!(ran.code == 3 && ran.err.starts_with("error[agent-key-missing]: "), "{}", ran.err);
+        // An agent that is locked says that it has none.
+        let empty = ran.err.contains("it has none, or it is locked. Unlock it with ssh-add -X");
+        assert_eq!(empty, bits == "256" && kind == "ed25519", "{}", ran.err);
         nodes.p.sh(&format!("SSH_AUTH_SOCK=agent ssh-add -q {name}; rm {name}"));
         let ran = run(&line);
         assert_eq!(ran.code, 0, "{name}: {}", ran.err);
@@ -479,6 +483,13 @@ fn a_clients_key_stays_in_its_agent() {
         let der = muster_tls::one_certificate(&pem).unwrap();
         muster_tls::evidence::verify_signed(&der, &text, proof.scheme, &proof.signature).unwrap();
     }
+    let ran = nodes.ran("node status edge-1 --client pki/clients/ed25519-256.pem", 3);
+    assert!(
+        ran.err.contains("there is no pki/clients/ed25519-256.key")
+            && ran.err.contains("SSH_AUTH_SOCK is not set"),
+        "{}",
+        ran.err
+    );
     nodes.p.sh("ssh-keygen -q -t rsa -b 3072 -N '' -f rsa");
     let ran = nodes.ran("pki issue carol --role admin --public-key rsa.pub", 3);
     assert!(ran.err.starts_with("error[key-kind]: "), "{}", ran.err);
