@@ -10,6 +10,7 @@ use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::printer::Printer;
+use crate::stops::Stops;
 use muster_client::{Error, Identity, Node, Target, Trust};
 use muster_core::{Danger, Operation};
 use serde::Serialize;
@@ -155,6 +156,8 @@ impl Session {
         let mut results: Vec<Option<Result<T, Fault>>> = self.chosen.iter().map(|_| None).collect();
         let mut callees = Vec::new();
         let mut waiting = self.chosen.iter().enumerate();
+        // What only reads is ended as any program is.
+        let mut stops = (operation.row().danger != Danger::Reads).then(Stops::listen);
         let (mut stop, mut begun) = (false, 0);
         loop {
             while !stop && tasks.len() < places {
@@ -172,7 +175,20 @@ impl Session {
                     }
                 }
             }
-            match tasks.join_next().await {
+            let joined = tokio::select! {
+                joined = tasks.join_next() => joined,
+                () = stopped(&mut stops) => {
+                    while let Some(done) = tasks.try_join_next() {
+                        if let Ok((n, result)) = done {
+                            results.iter_mut().skip(n).take(1).zip([result]).for_each(|(slot, r)| *slot = Some(r));
+                        }
+                    }
+                    let under_way = self.chosen.iter().zip(&mut results).take(begun).filter(|(_, r)| r.is_none());
+                    under_way.for_each(|(chosen, slot)| *slot = Some(Err(interrupted(&chosen.name))));
+                    return (results, callees, begun);
+                }
+            };
+            match joined {
                 None => return (results, callees, begun),
                 Some(Ok((n, result))) => {
                     stop |= result.is_err() && in_turn(operation);
@@ -203,6 +219,20 @@ impl Session {
 /// Of a node that was not asked since `first` failed. The exit code is that of what failed: nothing is wrong with this one.
 pub(crate) fn not_asked(name: &str, first: &str, exit: Exit) -> Fault {
     Fault::new(Own::NotAsked, format!("{name}: not asked, since {first} failed")).exit_with(exit)
+}
+
+/// Of a node that was called when the operator ended it.
+fn interrupted(name: &str) -> Fault {
+    Fault::new(Own::OutcomeUnknown, format!("{name}: it was interrupted before the answer"))
+        .why("it was asked for, and may be done yet")
+        .fix(format!("Ask the node what became of it: `muster node status {name}`."))
+}
+
+async fn stopped(stops: &mut Option<Stops>) {
+    match stops {
+        Some(stops) => stops.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The work, in the time that the operator gave it. What changes something may have been done when that is over.

@@ -8,7 +8,7 @@ mod outputs;
 mod rollouts;
 mod turns;
 
-use crate::run::{Place, Ran};
+use crate::run::{MUSTER, Place, Ran};
 use muster_client::testing::{Answers, Reply, Seen, Server, reply};
 use muster_core::UtcTime;
 use muster_tls::OperatorCa;
@@ -52,6 +52,23 @@ impl Nodes {
 
     fn run(&self, line: &str) -> Ran {
         self.p.muster(line)
+    }
+
+    /// Runs it, and Ctrl-C comes when this is so.
+    fn interrupted(&self, line: &str, when: impl Fn() -> bool) -> Ran {
+        // Ignored signals are inherited, and a shell ignores SIGINT for what it puts in the background.
+        let mut command = self.p.command("/usr/bin/env");
+        command.args(["--default-signal=INT", MUSTER]).args(line.split_whitespace());
+        let piped = std::process::Stdio::piped;
+        let mut child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+        while !when() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        self.p.sh(&format!("kill -INT {}", child.id()));
+        let out = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { code: out.status.code().unwrap_or(-1), out: text(out.stdout), err: text(out.stderr) }
     }
 
     fn ran(&self, line: &str, code: i32) -> Ran {

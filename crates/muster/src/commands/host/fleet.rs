@@ -11,6 +11,7 @@ use crate::codes::Own;
 use crate::fault::Fault;
 use crate::printer::{Printer, Tone};
 use crate::secret::Secret;
+use crate::stops::Stops;
 use crate::terminal;
 use std::collections::HashMap;
 use std::future::Future;
@@ -274,35 +275,6 @@ fn show(view: &mut View<'_>, event: Event) -> bool {
         }
     }
     false
-}
-
-/// Ctrl-C and polite requests to end, none of which is missed between two looks.
-struct Stops([Option<tokio::signal::unix::Signal>; 2]);
-
-impl Stops {
-    fn listen() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        Self([SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok()))
-    }
-
-    async fn next(&mut self) {
-        let [interrupt, terminate] = &mut self.0;
-        tokio::select! {
-            () = one(interrupt) => {}
-            () = one(terminate) => {}
-        }
-    }
-}
-
-async fn one(signal: &mut Option<tokio::signal::unix::Signal>) {
-    // Without a handler the system's own answer to the signal stands: the process ends.
-    let heard = match signal {
-        Some(signal) => signal.recv().await,
-        None => None,
-    };
-    if heard.is_none() {
-        std::future::pending::<()>().await;
-    }
 }
 
 #[cfg(test)]

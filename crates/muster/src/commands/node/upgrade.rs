@@ -17,10 +17,12 @@ use crate::nodes::choose::Chosen;
 use crate::nodes::fault::told;
 use crate::nodes::session::{Callee, Results, Session, Shape, not_asked, runtime, show, within};
 use crate::printer::{Printer, clean};
+use crate::stops::Stops;
 use muster_api::node::Node;
 use muster_api::upgrade::{Image, StageEvent};
 use muster_core::Operation;
 use serde::Serialize;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// What was asked for.
@@ -71,10 +73,16 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let count = nodes.len();
     let mut results: Results<Done> = Vec::new();
     runtime()?.block_on(async {
+        let mut stops = Stops::listen();
         for (n, (chosen, before)) in nodes.iter().enumerate() {
             printer.talk(&format!("{} ({} of {count})", chosen.name, n + 1));
             let hint = "the same command goes on from there: nodes that run the image are passed over";
-            let result = one(settings, chosen, before, printer).await.map_err(|fault| fault.hint(hint));
+            let sent = Cell::new(None);
+            let result = tokio::select! {
+                result = one(settings, chosen, before, &sent, printer) => result,
+                () = stops.next() => Err(interrupted(&chosen.name, sent.get())),
+            };
+            let result = result.map_err(|fault| fault.hint(hint));
             let stopped = result.is_err();
             results.push((chosen.clone(), result));
             if stopped {
@@ -92,6 +100,16 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
         results.extend(rest);
     }
     show(results, &SHAPE, printer)
+}
+
+/// Ctrl-C in the middle of a node, and what that node does all the same.
+fn interrupted(name: &str, sent: Option<&str>) -> Fault {
+    match sent {
+        None => Fault::new(Own::Interrupted, format!("{name}: interrupted; nothing is under way on it"))
+            .fix("Nothing has to be mended."),
+        Some(what) => Fault::new(Own::OutcomeUnknown, format!("{name}: interrupted, and {what}"))
+            .fix(format!("Ask the node what became of it: `muster node status {name}`.")),
+    }
 }
 
 const SHAPE: Shape<Done> = Shape {
@@ -154,12 +172,13 @@ async fn one(
     settings: &Settings,
     chosen: &Chosen,
     seen: &Node,
+    sent: &Cell<Option<&'static str>>,
     printer: &mut Printer,
 ) -> Result<Done, Fault> {
     let start = Instant::now();
     let callee = settings.session.callee(chosen)?;
     let timeout = settings.session.pace.timeout;
-    let work = work(settings, &callee, seen, printer);
+    let work = work(settings, &callee, seen, sent, printer);
     let worked = within(&chosen.name, Operation::UpgradeApply, timeout, work).await;
     settings.session.keep(core::slice::from_ref(&callee));
     let (status, digest) = worked?;
@@ -172,6 +191,7 @@ async fn work(
     settings: &Settings,
     callee: &Callee,
     seen: &Node,
+    sent: &Cell<Option<&'static str>>,
     printer: &mut Printer,
 ) -> Result<(&'static str, Option<String>), Fault> {
     let name = &callee.chosen.name;
@@ -182,7 +202,9 @@ async fn work(
     let before = callee.told(Operation::NodeState, callee.node.state().await)?;
     let looked = Instant::now();
     well(name, &before)?;
+    sent.set(Some("the node goes on pulling the image"));
     let staged = stage(settings, callee, printer).await?;
+    sent.set(None);
     let Some(digest) = staged.digest.clone() else {
         return Err(Fault::new(
             Own::RolloutStopped,
@@ -202,6 +224,7 @@ async fn work(
             format!("{name}: the node does not say how long it is up, so its reboot could not be seen");
         Fault::new(Own::RolloutStopped, what)
     })?;
+    sent.set(Some("the node was told to boot the image, and may be about to"));
     callee.told(Operation::UpgradeApply, callee.node.apply().await)?;
     let after = come_back(settings, callee, &life, began, printer).await?;
     let runs = after.os.booted.as_ref().and_then(|b| b.digest.as_deref());

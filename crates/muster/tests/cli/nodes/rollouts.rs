@@ -154,3 +154,32 @@ fn an_image_is_staged_for_later() {
     assert_eq!(changed(&one), 1);
     assert_eq!(machine.lock().unwrap().staged.as_deref(), Some("sha256:new"));
 }
+
+/// Ctrl-C in the middle: what became of each node is told, and the same command goes on.
+#[test]
+fn an_upgrade_that_is_interrupted_says_what_goes_on_without_it() {
+    let nodes = Nodes::new();
+    let (one, _) = node(&nodes, "edge-1", Machine::new());
+    let (two, second) = node(&nodes, "edge-2", Machine { stays_up: true, ..Machine::new() });
+    let (three, _) = node(&nodes, "edge-3", Machine::new());
+    let line = LINE.replace("--settle 2s", "--settle 60s --yes");
+    let ran = nodes.interrupted(&line, || changed(&two) >= 2);
+    assert_eq!(ran.code, 8, "{}{}", ran.out, ran.err);
+    for words in [
+        "error[outcome-unknown]: edge-2: interrupted, and the node was told to boot the image, and may be about to. Ask the node",
+        "stopped at edge-2: 1 of 3 done, 2 left",
+        "error[not-asked]: edge-3: ",
+        "the same command goes on from there",
+    ] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    assert!(ran.out.contains("edge-1  upgraded"), "{}", ran.out);
+    assert_eq!((changed(&one), changed(&three)), (2, 0));
+    second.lock().unwrap().stays_up = false;
+    let ran = nodes.ran(&line, 0);
+    assert!(
+        ran.out.contains("edge-1  already runs it") && ran.out.contains("edge-3  upgraded"),
+        "{}",
+        ran.out
+    );
+}

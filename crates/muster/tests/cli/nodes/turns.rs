@@ -181,3 +181,35 @@ fn a_node_that_was_claimed_and_not_pinned_is_told_with_its_fingerprint_and_what_
     assert!(ran.err.contains("a is claimed, but its certificate was not pinned: "), "{}", ran.err);
     assert!(ran.err.contains(&pin), "{}", ran.err);
 }
+
+/// Ctrl-C while one of several is asked: what the others came to is told all the same.
+#[test]
+fn what_is_interrupted_is_told_for_each_node() {
+    let nodes = Nodes::new();
+    let rows =
+        [("GET /v1/node", 200, STATE), ("POST /v1/lifecycle/reboot", 202, r#"{"status":"rebooting"}"#)];
+    let one = nodes.node("edge-1", table(&rows));
+    let rest = table(&rows);
+    let two = nodes.node(
+        "edge-2",
+        Box::new(move |seen| {
+            if seen.line.contains("reboot") {
+                std::thread::sleep(std::time::Duration::from_secs(3));
+            }
+            rest(seen)
+        }),
+    );
+    let three = nodes.node("edge-3", table(&rows));
+    let asked = || targets(&two).iter().any(|t| t.contains("proof"));
+    let ran = nodes.interrupted("node reboot edge-1 edge-2 edge-3 --yes", asked);
+    assert_eq!(ran.code, 8, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("edge-1  rebooting"), "{}", ran.out);
+    for words in [
+        "error[outcome-unknown]: edge-2: it was interrupted before the answer: it was asked for, and may be done yet. Ask the node",
+        "error[not-asked]: edge-3: not asked, since edge-2 failed",
+    ] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    let reboots = |s: &Server| targets(s).iter().filter(|t| t.contains("reboot")).count();
+    assert_eq!((reboots(&one), reboots(&three)), (1, 0));
+}
