@@ -53,7 +53,7 @@ pub const VOLATILE: &str = "/run/muster";
 pub const ENROLMENT: &str = "/run/muster/enrolment.json";
 /// What the consoles were told of a node that has an owner, in this boot.
 pub const TOLD: &str = "/run/muster/told";
-/// Somebody said what the node shall be, in this boot.
+/// Somebody said what the node shall be, in the boot that it names.
 pub const DESCRIBED: &str = "/run/muster/described";
 /// A bootstrap runs, in this boot.
 pub const BUILDING: &str = "/run/muster/building";

@@ -10,6 +10,7 @@ use std::path::Path;
 use muster_core::UtcTime;
 use muster_document::sources::{self, Pointer, Source};
 use muster_document::{Document, read, read_embedded};
+use muster_sys::clock;
 use muster_sys::file::Root;
 use muster_sys::state::Durability;
 use muster_tls::OperatorCa;
@@ -121,6 +122,8 @@ fn pointed_at(root: &Root) -> Result<Option<Pointer>, String> {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     url: String,
+    /// In which boot. Nobody but the core can tell: the kernel's id of a boot is not the same to each unit of a container.
+    boot: String,
     text: String,
 }
 
@@ -159,14 +162,18 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
     }
     let Some(Pointer::Url(url)) = pointed_at(&root)? else { return Ok(true) };
     let named = |why: &str| format!("{}: {}: {why}", Source::KernelCommandLine, shown(&url));
-    // The next boot would find it there and not ask. Its id would not tell: in a container our processes see different ones.
+    // It may hold what is not to be on a disk, and the bootstrap, which cannot tell of which boot it is, finds it there.
     if !disk.is_volatile()? {
         return Err(named(
             "it is kept in /run for this boot, which is not in memory here; mount a tmpfs there",
         ));
     }
-    if Kept::read(disk, &url)?.is_some() {
-        return Ok(true);
+    let boot = clock::this_boot().map_err(|e| named(&e.line()))?;
+    match Kept::read(disk, &url)? {
+        Some(kept) if kept.boot == boot => return Ok(true),
+        // Memory can outlive a boot: of a container that is started anew with the same mount.
+        Some(_) => disk.run.remove(FETCHED).map_err(|e| named(&e.line()))?,
+        None => {}
     }
     waiting::tell(&format!("fetches the node's document from {}", shown(&url)));
     let bounds = Bounds { bearer: None, max: MAX_FETCHED, longest: None };
@@ -178,7 +185,7 @@ pub fn fetch_pointed(disk: &Disk, judged: Judged, patience: Patience<'_>) -> Res
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| named("it answers no text (UTF-8)"))?.to_owned();
     parse(&text, shown(&url), judged)?;
-    disk::write_json(&disk.run, FETCHED, &Kept { url, text }, Durability::Volatile)?;
+    disk::write_json(&disk.run, FETCHED, &Kept { url, boot, text }, Durability::Volatile)?;
     Ok(true)
 }
 

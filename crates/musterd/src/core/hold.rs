@@ -4,6 +4,7 @@
 //! time; the lock `LOCK` keeps a new document and the start of a bootstrap apart.
 
 use muster_core::machine::Membership;
+use muster_sys::clock;
 use muster_sys::lock::Lock;
 use muster_sys::procfs::Stat;
 use muster_sys::state::Durability;
@@ -62,6 +63,21 @@ pub fn end_building(disk: &Disk) {
     let _ = disk.run.remove(BUILDING);
 }
 
+/// Forgets, at the start of the core, what was said in another boot: `/run` may outlive one, as that of a container does which is started
+/// anew with the same mount. Only the core can tell: the kernel's id of a boot is not the same to each unit of a container.
+///
+/// # Errors
+/// One line.
+pub fn forget_other_boots(disk: &Disk) -> Result<(), String> {
+    let Ok(now) = clock::this_boot() else { return Ok(()) };
+    match disk::read_text(&disk.run, DESCRIBED, 256) {
+        Ok(None) => Ok(()),
+        Ok(Some(boot)) if boot == now => Ok(()),
+        // Of another boot, or nothing that we wrote.
+        Ok(Some(_)) | Err(_) => disk.run.remove(DESCRIBED).map_err(|e| e.line()),
+    }
+}
+
 /// Whether somebody said in this boot what the node shall be.
 pub fn is_described(disk: &Disk) -> bool {
     disk.run.has(DESCRIBED).unwrap_or(false)
@@ -72,7 +88,8 @@ pub fn is_described(disk: &Disk) -> bool {
 /// # Errors
 /// One line.
 pub fn describe(disk: &Disk) -> Result<(), String> {
-    disk.run.replace(DESCRIBED, b"", Durability::Volatile).map_err(|e| e.line())
+    let boot = clock::this_boot().map_err(|e| e.line())?;
+    disk.run.replace(DESCRIBED, boot.as_bytes(), Durability::Volatile).map_err(|e| e.line())
 }
 
 /// The lock, waiting a little.

@@ -21,6 +21,8 @@ use crate::say;
 impl Owner {
     pub(super) fn open_at(places: &Places, now: Clock, patience: Patience<'_>) -> Result<Opened, CannotOpen> {
         let disk = Disk::open(places)?;
+        // Before a claim that was cut short is completed, which says it for this boot.
+        hold::forget_other_boots(&disk)?;
         let mut authority = record::authority(&disk)?;
         record::recover(&disk, authority.as_ref())?;
         let membership = hold::membership(&disk)?;

@@ -282,3 +282,21 @@ fn the_console_shows_the_address_once_there_is_one_and_not_over_and_over() {
     owner.refresh_banner();
     assert_eq!((notices(), node.has("/run/issue.d/muster.issue")), (3, false), "an owned node shows none");
 }
+
+/// The document of the machine asks for another one in each boot; `/run` may outlive one.
+#[test]
+fn what_was_said_in_another_boot_is_not_said_in_this_one() {
+    use muster_core::machine::Hold;
+    let (node, operators) = (node(), operators("ops"));
+    let asks = format!("role: init\napi: {{operatorCA: {:?}, awaitConfig: true}}\n", operators.pem);
+    node.document(&asks);
+    let owner = node.open();
+    assert_eq!(owner.machine().hold(), Hold::Document);
+    assert!(owner.apply_document(&asks).expect("taken").released);
+    assert_eq!(node.open().machine().hold(), Hold::Released, "the same boot");
+    assert_eq!(node.read("/run/muster/described"), muster_sys::clock::this_boot().expect("a boot"));
+    fs::write(node.at("/run/muster/described"), "3f1c5d52-0d8f-4f0e-9d8e-000000000000.81734")
+        .expect("written");
+    assert_eq!(node.open().machine().hold(), Hold::Document, "another one");
+    assert!(!node.has("/run/muster/described"), "nor does the bootstrap find it");
+}

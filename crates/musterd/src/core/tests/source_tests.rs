@@ -141,6 +141,34 @@ fn a_time_to_wait_is_over_when_it_is_whatever_takes_long() {
     assert!((1..=4).contains(&seconds), "the server has what is left: {seconds}");
 }
 
+/// What is in memory may outlive the boot, in a container that is started anew with the same mount.
+#[test]
+fn a_document_that_was_fetched_in_another_boot_is_asked_for_anew() {
+    let node = node();
+    node.write("/proc/cmdline", "ro muster.config=https://h/d quiet\n");
+    let asked = fetcher(&node, vec![Ok(COMPLETE)]);
+    let disk = Disk::open(&Places::below(node.root())).expect("a disk");
+    let fetch = || {
+        documents::fetch_pointed(&disk, Judged::Read, &|d| {
+            std::thread::sleep(d);
+            true
+        })
+    };
+    assert_eq!(fetch(), Ok(true));
+    assert_eq!(asked.join().expect("it answered").len(), 1);
+    let kept = "/run/muster/document.json";
+    // Nobody answers any more, and nobody is asked in this boot.
+    assert_eq!(fetch(), Ok(true));
+    let mut of_another: serde_json::Value = serde_json::from_str(&node.read(kept)).expect("JSON");
+    assert_eq!(of_another["boot"], muster_sys::clock::this_boot().expect("a boot"));
+    of_another["boot"] = "3f1c5d52-0d8f-4f0e-9d8e-000000000000.81734".into();
+    fs::write(node.at(kept), of_another.to_string()).expect("written");
+    assert!(documents::find(&disk, Judged::Read).expect("sound").is_some(), "the bootstrap cannot tell");
+    fetch().expect_err("it is asked for");
+    assert!(!node.has(kept), "nor is the one of another boot taken where none comes");
+    documents::find(&disk, Judged::Read).err().expect("it was not fetched");
+}
+
 #[test]
 fn a_fault_names_the_key_that_it_was_reached_through() {
     let node = node();
