@@ -28,6 +28,9 @@ pub struct SshKey {
     /// What stood behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// What went wrong after it was let in: it may not work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// The keys that are let in.

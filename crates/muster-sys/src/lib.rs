@@ -21,6 +21,7 @@ pub mod error;
 pub mod fds;
 pub mod file;
 pub mod journal;
+pub mod label;
 mod limits;
 pub mod lock;
 pub mod memfd;

@@ -25,6 +25,7 @@ use muster_core::Role;
 use crate::core::owner::Owner;
 use crate::places::Places;
 use crate::wire::Ask;
+pub use access::relabel as relabel_keys;
 pub use works::Works;
 
 /// Who asks.

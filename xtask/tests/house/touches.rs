@@ -242,7 +242,9 @@ const START: &str = "# What the daemon touches\n\nAll that `musterd` reads, writ
 const POLICIES: &str = "\n## SELinux and AppArmor\n\nNeither a policy of SELinux nor a profile of AppArmor is shipped. Where AppArmor is on (Debian, Ubuntu), \
     a program without a profile is not confined by it, and the units' sandbox is what there is. On an enforcing host of Red Hat's family the two halves run in whatever domain \
     its policy gives a service that it does not know (`unconfined_service_t`), so that SELinux does not stand between edge and core either; what systemd, sshd and \
-    `bootc` do there has their own domains. One label is set: keys that the API lets in carry `ssh_home_t`, or sshd could not read them. None of this was run on an \
+    `bootc` do there has their own domains. One label is set, by the core itself, when a key is written and at each of its starts: folder and files of the keys that the API \
+    lets in carry `ssh_home_t`, or sshd could not read them. A relabelling (`restorecon`) takes it away until the next start. That it is set was tried on kernels without SELinux, \
+    which take the attribute from root. None of this was run on an \
     enforcing host; who has one should look for `avc:  denied` after the first claim, the first key and the first reset.\n";
 
 #[test]

@@ -75,7 +75,12 @@ pub const TOUCHED: &[Touched] = &[
         "writes",
         "where sshd finds the keys that the API let in; outside its sandbox, by the programs below",
     ),
-    row("/sys/fs/selinux/enforce", "core", "reads", "whether files that sshd reads need a label"),
+    row(
+        "/sys/fs/selinux/enforce",
+        "core",
+        "reads",
+        "whether files that sshd reads need a label; then it is given to them, at each write and each start",
+    ),
     row(
         "/sys/class/tty/console/active",
         "core",
@@ -121,5 +126,4 @@ pub const TOUCHED: &[Touched] = &[
     row("/usr/bin/bootc", "core", "runs", "images: state, pull, what boots next; where the machine has it"),
     row("/usr/bin/kubelet", "core", "runs", "`--version`, where the machine has it"),
     row("/usr/local/bin/kubelet", "core", "runs", "the same, in its other place"),
-    row("/usr/bin/chcon", "core", "runs", "labels keys for sshd where SELinux is there"),
 ];

@@ -116,6 +116,7 @@ fn serve(options: &Options) -> Result<ExitCode, String> {
     spawn("audit", move || needed("audit", || writer.run()))?;
     let watcher = Arc::clone(&core);
     spawn("trust", move || needed("trust", || watcher.watch()))?;
+    ops::relabel_keys(&places);
     // Before anybody is let in: what goes on already is not begun beside it.
     go_on(&places, &core);
     let door = Door::new(Arc::clone(&core), edge, gate);

@@ -14,7 +14,7 @@ use muster_api::{Fault, Kind};
 use muster_signing::key::{PublicKey, is_fingerprint};
 use muster_sys::state::{Durability, StateDir};
 
-use super::{Done, Request, tools};
+use super::{Done, Request};
 use crate::core::disk;
 use crate::places::{self, Places};
 
@@ -26,7 +26,7 @@ const MAX_COMMENT: usize = 128;
 
 /// `GET /v1/access/ssh`.
 pub(super) fn list(request: &Request<'_>) -> Result<Done, Fault> {
-    let _one = request.works.keys.lock();
+    // Without the lock of those who change them: each file is replaced whole, and a systemd or an sshd that is slow holds up no reader.
     Done::json(&SshKeys { keys: all(request.places)?.into_iter().flat_map(|f| f.shown()).collect() })
 }
 
@@ -71,6 +71,7 @@ impl Line {
             kind: self.key.kind().name().to_owned(),
             fingerprint: self.key.fingerprint(),
             comment: Some(self.comment.clone()).filter(|c| !c.is_empty()),
+            warning: None,
         }
     }
 }
@@ -175,8 +176,11 @@ fn added(places: &Places, user: &str, key: &str) -> Result<SshKey, Fault> {
     let shown = line.shown(user);
     file.lines.push(line);
     file.store(&dir)?;
-    label(places, user);
-    Ok(shown)
+    let warning = label(places, &[user]).err().map(|why| format!("sshd may not read the key: {why}"));
+    if let Some(warning) = &warning {
+        super::lifecycle::record(warning);
+    }
+    Ok(SshKey { warning, ..shown })
 }
 
 fn removed(places: &Places, fingerprint: &str) -> Result<SshRevoked, Fault> {
@@ -193,6 +197,12 @@ fn removed(places: &Places, fingerprint: &str) -> Result<SshRevoked, Fault> {
         if !out.is_empty() {
             file.store(&dir)?;
             gone.extend(out.iter().map(|l| l.shown(&file.user)));
+            // What it still has is a new file.
+            if !file.lines.is_empty()
+                && let Err(why) = label(places, &[&file.user])
+            {
+                super::lifecycle::record(&format!("sshd may not read the keys of {}: {why}", file.user));
+            }
         }
     }
     if gone.is_empty() {
@@ -210,17 +220,37 @@ pub(super) fn forget(places: &Places) -> Result<(), Fault> {
     sshd::look_away(places)
 }
 
-/// Where SELinux is, sshd may read what carries this label (sshd_selinux(8)). Without it every login would be refused in silence.
-fn label(places: &Places, user: &str) {
-    if !places.at("/sys/fs/selinux/enforce").exists() {
+/// Labels the files anew, at the start of the core: one that was made under another policy, or that somebody relabelled
+/// (restorecon(8) gives them the type of their folder's place), would be refused by sshd in silence until then.
+pub fn relabel(places: &Places) {
+    if !has_labels(places) || !places.at(places::SSH_KEYS).is_dir() {
         return;
     }
-    let folder = places.at(places::SSH_KEYS);
-    let command =
-        muster_sys::command::Command::new(places.at("/usr/bin/chcon")).args(["-t", "ssh_home_t", "--"]);
-    if let Err(fault) = tools::must(command.arg(&folder).arg(folder.join(user)), "chcon") {
-        super::lifecycle::record(&format!("SSH keys may not be read by sshd: {}", fault.error));
+    let done = all(places).map_err(|fault| fault.error).and_then(|files| {
+        let users: Vec<&str> = files.iter().map(|f| f.user.as_str()).collect();
+        label(places, &users)
+    });
+    if let Err(why) = done {
+        super::lifecycle::record(&format!("sshd may not read the SSH keys of this API: {why}"));
     }
+}
+
+/// Whether SELinux is on: the kernel shows its file system there only then, and `enforce` in it (selinux(8)).
+fn has_labels(places: &Places) -> bool {
+    places.at("/sys/fs/selinux/enforce").exists()
+}
+
+/// Where SELinux is on, sshd may read what carries this type (sshd_selinux(8)): the folder, and the files of these accounts.
+fn label(places: &Places, users: &[&str]) -> Result<(), String> {
+    if !has_labels(places) {
+        return Ok(());
+    }
+    let folder = places.at(places::SSH_KEYS);
+    let files = users.iter().map(|user| folder.join(user));
+    for path in core::iter::once(folder.clone()).chain(files) {
+        muster_sys::label::set_type(&path, "ssh_home_t").map_err(|e| e.line())?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::upgrade::{Images, Slot};
 pub struct Works {
     pub(super) pull: Slot,
     pub(super) feeds: Feeds,
-    /// Held while files of SSH keys are read or changed.
+    /// Held while files of SSH keys are changed.
     pub(super) keys: Arc<Mutex<()>>,
     /// Held by whoever takes the node apart.
     reset: Arc<Mutex<()>>,

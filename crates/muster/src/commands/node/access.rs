@@ -38,6 +38,11 @@ pub fn add(session: &Session, user: &str, file: &Path, plan: bool, printer: &mut
         let (user, line) = (user.clone(), line.clone());
         async move { callee.told(Operation::SshKeyAdd, callee.node.ssh_key_add(&user, &line).await) }
     })?;
+    for (chosen, result) in &results {
+        if let Some(warning) = result.as_ref().ok().and_then(|key| key.warning.as_deref()) {
+            printer.warn(&format!("{}: {}", chosen.name, clean(warning)));
+        }
+    }
     show(results, &Shape { columns: COLUMNS, cells }, printer)
 }
 

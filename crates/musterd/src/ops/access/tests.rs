@@ -227,3 +227,43 @@ fn the_real_sshd_lets_the_key_in_and_not_after_it_was_taken_away() {
     removed(&fake.places, &key.fingerprint).unwrap();
     assert!(!login(&fake, &sshd), "it was taken away");
 }
+
+/// The real attribute, and a machine that says that it has SELinux. On one that has it the policy decides as well.
+#[test]
+fn where_selinux_is_on_keys_carry_the_label_that_sshd_may_read_from_their_writing_and_from_each_start() {
+    muster_needs::require!(muster_needs::root());
+    let fake = node();
+    let folder = fake.places.at(places::SSH_KEYS);
+    let label = |name: &str| {
+        let label = muster_sys::label::of(&folder.join(name)).unwrap();
+        label.map(|l| String::from_utf8_lossy(&l).trim_end_matches('\0').to_owned())
+    };
+    assert_eq!(added(&fake.places, "root", KEY).unwrap().warning, None);
+    assert_eq!(label("root"), None, "SELinux is off");
+    fake.file("/sys/fs/selinux/enforce", "1");
+    let may = muster_sys::label::set_type(&fake.places.at("/etc"), "etc_t");
+    muster_needs::require!(may.map(drop).map_err(|e| e.line()));
+    assert_eq!(added(&fake.places, "alice", KEY).unwrap().warning, None);
+    let ours = Some("system_u:object_r:ssh_home_t:s0".to_owned());
+    assert_eq!((label(""), label("alice"), label("root")), (ours.clone(), ours.clone(), None));
+    // Somebody relabels the machine, and the core starts.
+    for name in ["", "alice", "root"] {
+        muster_sys::label::set_type(&folder.join(name), "var_lib_t").unwrap();
+    }
+    relabel(&fake.places);
+    assert_eq!((label(""), label("alice"), label("root")), (ours.clone(), ours.clone(), ours));
+}
+
+/// A key that sshd cannot read is no key that works, and whoever sent it is told.
+#[test]
+fn a_label_that_cannot_be_set_is_a_warning_of_the_answer() {
+    let fake = node();
+    fake.file("/sys/fs/selinux/enforce", "1");
+    folder(&fake.places).unwrap();
+    // No file of this account is there to be labelled.
+    let why = label(&fake.places, &["nobody"]).unwrap_err();
+    assert!(why.contains("label") && why.lines().count() == 1, "{why}");
+    let told =
+        serde_json::to_value(SshKey { warning: Some(why), ..Line::parse(KEY).unwrap().shown("alice") });
+    assert!(told.unwrap()["warning"].as_str().unwrap().contains("label"));
+}
