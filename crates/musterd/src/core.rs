@@ -24,6 +24,7 @@ pub mod owner;
 mod proof;
 mod record;
 mod revocation;
+pub(crate) mod room;
 pub mod rotation;
 mod run;
 mod server;

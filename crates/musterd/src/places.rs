@@ -47,6 +47,8 @@ pub const SSH_KEYS: &str = "/var/lib/muster/ssh";
 pub const NODE: &str = "/var/lib/muster/node.json";
 /// The phase of a reset that has begun; as long as it is there the node is being taken apart.
 pub const RESET: &str = "/var/lib/muster/reset.json";
+/// Two MiB of nothing: room for what a reset and a change of the authority write where the disk is full.
+pub const ROOM: &str = "/var/lib/muster/room";
 /// What does not outlive a boot; must be a tmpfs.
 pub const VOLATILE: &str = "/run/muster";
 /// Pairing code and count.

@@ -8,7 +8,7 @@
 //!   at most, in a ring with a bound; above ten events of one client in a second, only their number is kept. Of what only the edge says,
 //!   it is ten of one client and sixty in all in a minute: strangers cause it, and it must not push out what the core saw.
 //! - Room for the intents of destructive operations is kept on the disk, and nothing else may use it. Reads and refusals can fill a
-//!   disk; they cannot keep a node from being reset.
+//!   disk; they cannot keep a node from being reset, for whose own files there is room too (`room.rs`).
 //! - A record whose writing was cut off is cut away at the next start, by a record that says so. Nothing else is ever cut
 //!   away, but the oldest file when there are too many.
 //!

@@ -14,7 +14,7 @@ use super::documents::{self, Judged};
 use super::enrolment::{self, Session};
 use super::owner::{CannotOpen, Clock, Opened, Owner, Patience, Settings, State, Trust};
 use super::record::{self, Method, Record};
-use super::{banner, hold, identity, revocation, source, units, waiting};
+use super::{banner, hold, identity, revocation, room, source, units, waiting};
 use crate::places::Places;
 use crate::say;
 
@@ -70,6 +70,9 @@ impl Owner {
             self.tell_owned();
         } else if membership == Membership::None {
             self.show(&mut self.change());
+        }
+        if membership != Membership::Leaving {
+            room::keep(self.disk());
         }
         if let Err(e) = self.settle() {
             say::warning(&e);

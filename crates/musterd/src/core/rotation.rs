@@ -15,7 +15,7 @@ use super::documents::{self, Judged};
 use super::owner::{Owner, Pairing, Settings, Trust, unclaimed};
 use super::record::{self, Method, Record};
 use super::revocation::{self, Held};
-use super::{enrolment, hold, identity};
+use super::{enrolment, hold, identity, room};
 use crate::places;
 use crate::say;
 
@@ -172,6 +172,13 @@ impl Owner {
 
     fn replace_owner(&self, pairing: &Pairing, old: &OperatorCa, new: &OperatorCa) -> Result<(), String> {
         let _lock = hold::lock(self.disk())?;
+        room::give(self.disk());
+        let replaced = self.replaced(pairing, old, new);
+        room::keep(self.disk());
+        replaced
+    }
+
+    fn replaced(&self, pairing: &Pairing, old: &OperatorCa, new: &OperatorCa) -> Result<(), String> {
         // Else the change would be written over a claim whose document is not in its place yet, and the node be built by another.
         record::recover(self.disk(), Some(old))?;
         if record::is_pending(self.disk()) {

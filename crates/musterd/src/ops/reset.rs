@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{Done, Request, Works, access, lifecycle, state as node_state, tools};
 use crate::core::disk::{self, Disk};
 use crate::core::owner::Owner;
+use crate::core::room;
 use crate::places::{self, Places};
 
 /// The file of [`places::RESET`], in its folder.
@@ -215,6 +216,7 @@ pub(super) fn begin(request: &Request<'_>) -> Result<Done, Fault> {
     let owner = Arc::clone(request.owner);
     let forget = move || owner.forget();
     let reset = Reset::open(request.places, &forget)?;
+    room::give(&reset.disk);
     if reset.record()?.is_none() {
         let by = tools::line(&request.caller.name, 200);
         reset.store(&Record { by, at: tools::now().to_string(), ..Record::default() })?;

@@ -248,6 +248,9 @@ impl Drop for Disk<'_> {
 fn s16_on_a_full_disk_reads_go_on_changes_are_refused_and_what_destroys_is_written_down() {
     let operators = Operators::new(1);
     let node = Node::with_document(&document(&operators, ""));
+    node.program("/usr/bin/systemctl", "[[ $* != *is-active* ]]");
+    fs::create_dir_all(node.path("/proc/sys/kernel")).unwrap();
+    fs::write(node.path("/proc/sys/kernel/hostname"), "edge-1\n").unwrap();
     let disk = muster_needs::require!(Disk::under(&node));
     let mut running = Running::start(&node);
     disk.fill();
@@ -264,10 +267,27 @@ fn s16_on_a_full_disk_reads_go_on_changes_are_refused_and_what_destroys_is_writt
     assert!(refused.is_some(), "a change was let through without a record");
     assert_eq!(edge.health(&handle).unwrap().reply.status, 200, "reads go on");
     std::thread::sleep(Duration::from_secs(1));
+    // The operator's own ways out stay open, to their ends: another authority first, then a reset under that one.
+    let next = Operators::new(5);
+    let proof = next.client("bob", Role::Admin, 6).certificate;
+    let body = serde_json::json!({"operatorCA": next.pem, "proof": proof}).to_string();
+    let got = edge.call_with(&handle, Ask::CaRotate, "POST /v1/ca/rotate", body.as_bytes(), None);
+    assert_eq!(got.reply.status, 200, "{got:?}");
+    disk.fill();
+    let mut edge = node.link();
+    let handle = edge.open(&next.proof("bob", Role::Admin, 6));
     let got =
-        edge.call_with(&handle, Ask::Reset, "POST /v1/lifecycle/reset", b"{\"confirm\":\"another\"}", None);
-    assert_ne!(got.reason(), "audit", "the operator's own way out stays open: {got:?}");
-    node.records(&["\"op\":\"reset\"", "\"event\":\"intent\""]);
+        edge.call_with(&handle, Ask::Reset, "POST /v1/lifecycle/reset", b"{\"confirm\":\"edge-1\"}", None);
+    assert_eq!(got.reply.status, 202, "{got:?}");
+    let until = Instant::now() + Duration::from_secs(20);
+    while !node.called().contains("systemctl --no-pager --no-ask-password reboot") {
+        assert!(Instant::now() < until, "it does not reboot: {}", node.called());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!node.path("/var/lib/muster/api/operator-ca.pem").exists(), "it has no owner any more");
+    for (op, outcome) in [("ca-rotate", "outcome"), ("reset", "intent")] {
+        node.records(&[&format!("\"op\":\"{op}\""), &format!("\"event\":\"{outcome}\"")]);
+    }
     running.stop();
 }
 
