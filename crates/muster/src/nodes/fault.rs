@@ -21,6 +21,9 @@ pub fn told(name: &str, operation: Option<Operation>, error: &Error) -> Fault {
                 "Compare the node's clock with this machine's, or issue another certificate: `muster pki issue`.",
             )
         }
+        Error::TurnedAway { why: Turned::Revoked, .. } => {
+            Fault::new(Own::NodeTurnedAway, what).why(why_turned(Turned::Revoked)).fix(REVOKED)
+        }
         Error::TurnedAway { why, .. } => Fault::new(Own::NodeTurnedAway, what).why(why_turned(*why)),
         Error::Fault(fault) => of_node(name, operation, fault),
         Error::Answer { .. } if reads => Fault::new(Own::NodeAnswer, what),
@@ -30,6 +33,9 @@ pub fn told(name: &str, operation: Option<Operation>, error: &Error) -> Fault {
             .fix(format!("Ask the node what became of it: `muster node status {name}`.")),
     }
 }
+
+/// What is left to whose certificate was revoked.
+const REVOKED: &str = "It stays revoked: who keeps the authority can issue another certificate, `muster pki issue`, if it was not meant.";
 
 fn why_turned(why: Turned) -> String {
     match why {
@@ -70,6 +76,7 @@ pub fn of_node(name: &str, operation: Option<Operation>, fault: &muster_api::Fau
     match (&fault.fix, fault.retry_after) {
         (Some(fix), _) => told.fix(fix.clone()),
         (None, Some(secs)) => told.fix(format!("Try again in {secs} s.")),
+        (None, None) if code == Own::NodeTurnedAway => told.fix(REVOKED),
         (None, None) => told,
     }
 }
@@ -107,6 +114,17 @@ mod tests {
         assert!(
             fault.to_string().contains("how the name is spelled") && !fault.to_string().contains("firewall")
         );
+    }
+
+    #[test]
+    fn who_was_revoked_is_not_sent_to_look_for_another_authority() {
+        let of_tls = Error::TurnedAway { endpoint: "a".parse().unwrap(), why: Turned::Revoked };
+        let of_http = muster_api::Fault::new(Kind::Unproven, "revoked", "it was revoked");
+        for error in [of_tls, Error::Fault(Box::new(of_http))] {
+            let fault = told("edge-1", Some(Operation::NodeState), &error);
+            assert_eq!((fault.code, fault.exit()), (Own::NodeTurnedAway.into(), Exit::Unreachable));
+            assert!(fault.to_string().ends_with(REVOKED), "{fault}");
+        }
     }
 
     #[test]

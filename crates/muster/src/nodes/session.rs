@@ -311,13 +311,18 @@ pub fn show<T: Serialize>(results: Results<T>, shape: &Shape<T>, printer: &mut P
     for fault in &faults {
         printer.fault(fault);
     }
-    let mut codes: Vec<&str> = faults.iter().map(|f| f.code.word()).collect();
+    explain(faults.iter().map(|f| f.code.word()), printer);
+    Ok(Exit::of_many(exits))
+}
+
+/// Where more is said of each of these codes.
+pub fn explain<'c>(codes: impl Iterator<Item = &'c str>, printer: &mut Printer) {
+    let mut codes: Vec<&str> = codes.collect();
     codes.sort_unstable();
     codes.dedup();
     for code in codes {
         printer.hint(&format!("`muster explain {code}` says more"));
     }
-    Ok(Exit::of_many(exits))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::nodes::fault::told;
-use crate::nodes::session::{Callee, Session, runtime, within};
+use crate::nodes::session::{Callee, Session, explain, runtime, within};
 use crate::printer::{Format, Printer, Tone, clean};
 use muster_api::logs::Record;
 use muster_client::Logs;
@@ -28,6 +28,7 @@ struct Line<'l> {
 /// Reads, and follows until the node or the reader ends it.
 pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
     let mut exits = Vec::new();
+    let mut codes = Vec::new();
     let mut callees = Vec::new();
     for chosen in &session.chosen {
         match session.callee(chosen) {
@@ -35,6 +36,7 @@ pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
             Err(fault) => {
                 printer.fault(&fault);
                 exits.push(fault.exit());
+                codes.push(fault.code.word());
             }
         }
     }
@@ -58,6 +60,7 @@ pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
                 Event::End(Err(fault)) => {
                     printer.fault(&fault);
                     exits.push(fault.exit());
+                    codes.push(fault.code.word());
                 }
             }
             if printer.out_gone() {
@@ -66,6 +69,7 @@ pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
         }
     });
     session.keep(&callees);
+    explain(codes.into_iter(), printer);
     Ok(Exit::of_many(exits))
 }
 

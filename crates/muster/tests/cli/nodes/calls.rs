@@ -392,6 +392,8 @@ fn nodes_are_watched_on_a_terminal_until_ctrl_c() {
     assert_eq!(screen.matches("NODE ").count(), 1, "{screen}");
     assert!(screen.contains("! node-unreachable"), "{screen}");
     assert!(screen.contains("edge-1") && screen.contains("well"), "{screen}");
+    let ran = nodes.ran("node logs edge-0", 5);
+    assert!(ran.err.ends_with("hint: `muster explain node-unreachable` says more\n"), "{}", ran.err);
     // A terminal that can only print lines gets one round after the other.
     let mut dumb = Terminal::start_in(&nodes.p, 100, "node list --watch --every 1s", &[("TERM", "dumb")]);
     dumb.until_times("NODE ", 2);
