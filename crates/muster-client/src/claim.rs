@@ -181,7 +181,7 @@ impl Unclaimed {
     async fn post(&mut self, body: String) -> Result<(u16, Vec<u8>), Error> {
         let endpoint = &self.target.endpoint;
         let request = Request::post(muster_api::ENROLL)
-            .header("host", endpoint.to_string())
+            .header("host", endpoint.authority())
             .header("user-agent", concat!("muster/", env!("CARGO_PKG_VERSION")))
             .header("content-type", "application/json")
             .body(Full::new(Bytes::from(body)))

@@ -31,6 +31,16 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// As a request names it. A zone is this machine's word for a link, and nothing that a URI has (RFC 9110, 7.2).
+    pub(crate) fn authority(&self) -> String {
+        match self.host.split_once('%') {
+            Some((address, _)) => format!("[{address}]:{}", self.port),
+            None => self.to_string(),
+        }
+    }
+}
+
 /// A name, an IPv4 address, or an IPv6 address with or without a zone.
 fn is_host(host: &str) -> bool {
     if host.contains(':') {
@@ -83,6 +93,14 @@ impl fmt::Display for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_names_an_address_without_its_zone() {
+        let authority = |text: &str| text.parse::<Endpoint>().expect(text).authority();
+        assert_eq!(authority("fe80::1%eth0"), "[fe80::1]:7443");
+        assert_eq!(authority("[2001:db8::1]:443"), "[2001:db8::1]:443");
+        assert_eq!(authority("edge-1"), "edge-1:7443");
+    }
 
     #[test]
     fn addresses_in_each_form_come_back_as_they_are_written() {

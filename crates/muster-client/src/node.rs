@@ -154,7 +154,7 @@ impl Node {
             let mut request = Request::builder()
                 .method(method.as_str())
                 .uri(&target)
-                .header("host", self.target.endpoint.to_string())
+                .header("host", self.target.endpoint.authority())
                 .header("user-agent", concat!("muster/", env!("CARGO_PKG_VERSION")));
             if !call.body.is_empty() {
                 request = request.header("content-type", call.content);

@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod exit;
 pub mod floors;
+pub mod hidden;
 pub mod machine;
 pub mod name;
 pub mod operation;

@@ -2,6 +2,7 @@
 
 use crate::{Said, refused};
 use musterd::edge::ask::{Wanted, methods, read};
+use musterd::edge::heads::Heads;
 use musterd::fetch::words;
 use musterd::wire::{self, Hello, Kind, MAX_FRAME, Reply, ToCore, ToEdge};
 use serde::Serialize;
@@ -10,6 +11,7 @@ use serde::de::DeserializeOwned;
 /// `METHOD target`. What is taken is an operation of the table, in the one spelling that it has: no other path, and no path that
 /// somebody else would read as another one.
 pub fn request_line(data: &[u8]) -> Said {
+    heads(data);
     let Ok(text) = core::str::from_utf8(data) else { return Said::Refused };
     let (method, target) = text.split_once(' ').unwrap_or(("GET", text));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -89,4 +91,18 @@ fn same<T: DeserializeOwned + Serialize>(content: &[u8]) -> Option<()> {
     let again: T = wire::parse(&text).expect("what we wrote");
     assert_eq!(serde_json::to_vec(&again).expect("what was read"), text);
     Some(())
+}
+
+/// What is told of heads does not depend on how their bytes come.
+fn heads(data: &[u8]) {
+    let told = |pieces: &[&[u8]]| {
+        let (mut heads, mut all) = (Heads::default(), Vec::new());
+        pieces.iter().for_each(|piece| heads.see(piece, |taken| all.push(taken)));
+        all
+    };
+    let whole = told(&[data]);
+    let (front, back) = data.split_at(data.len() / 2);
+    assert_eq!(whole, told(&[front, back]));
+    assert_eq!(whole, told(&data.chunks(1).collect::<Vec<_>>()));
+    assert!(whole.len() <= data.len());
 }

@@ -12,7 +12,7 @@ static STRANGER: LazyLock<OperatorCa> = LazyLock::new(|| {
 });
 
 fn plain(name: &str) {
-    assert!(name.chars().count() <= 64 && !name.chars().any(char::is_control), "{name:?}");
+    assert!(name.chars().count() <= 64 && !name.chars().any(muster_core::hidden::is_hidden), "{name:?}");
 }
 
 /// The authority's file: exactly one certificate, nothing secret beside it, until it ends; and it is the same by its DER.

@@ -7,14 +7,7 @@
 
 /// Whether `c` ends a line somewhere, cannot be seen, or turns around what is seen. LF and TAB are plain.
 pub fn is_hidden(c: char) -> bool {
-    let n = u32::from(c);
-    match c {
-        '\n' | '\t' => false,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
-        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fdd0}'..='\u{fdef}' => true,
-        '\u{e0000}'..='\u{e007f}' => true,
-        _ => c.is_control() || n & 0xfffe == 0xfffe,
-    }
+    !matches!(c, '\n' | '\t') && muster_core::hidden::is_hidden(c)
 }
 
 /// The first such character of `text`, as words for a fault.

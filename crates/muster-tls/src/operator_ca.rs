@@ -58,11 +58,15 @@ pub(crate) fn parsed(der: &[u8]) -> Result<X509Certificate<'_>, Fault> {
     }
 }
 
-/// The common name, cut and without control characters.
+/// Longest name, in characters: what X.520 lets a common name have.
+const MAX_NAME: usize = 64;
+
+/// The common name as people shall read it: here it becomes text for journals, records, errors and screens, and so nothing in it hides or
+/// turns around the rest of a line. Two names are written alike only where they are one, or where they are cut.
 pub(crate) fn common_name(certificate: &X509Certificate<'_>) -> String {
     let name =
         certificate.subject().iter_common_name().next().and_then(|n| n.as_str().ok()).unwrap_or("(no name)");
-    name.chars().filter(|c| !c.is_control()).take(64).collect()
+    muster_core::hidden::escaped(name, MAX_NAME)
 }
 
 impl OperatorCa {

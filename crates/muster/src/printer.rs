@@ -7,6 +7,7 @@
 use crate::codes::Code;
 use crate::fault::{Fault, Faults};
 use crate::secret::Secrets;
+use muster_core::hidden::is_hidden;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
@@ -103,7 +104,7 @@ impl Printer {
 
     /// A line of data.
     pub fn data(&mut self, line: &str) {
-        let mut text = without_c1(self.secrets.redact_text(line));
+        let mut text = without_hidden(self.secrets.redact_text(line));
         text.push('\n');
         self.raw(text.as_bytes());
     }
@@ -208,7 +209,7 @@ impl Printer {
             }
             Format::Table | Format::Name => return false,
         };
-        self.raw(format!("{}\n", without_c1(text)).as_bytes());
+        self.raw(format!("{}\n", without_hidden(text)).as_bytes());
         true
     }
 
@@ -282,25 +283,31 @@ fn paint(on: bool, tone: Tone, word: &str) -> String {
     format!("\u{1b}[{code}m{word}\u{1b}[0m")
 }
 
-/// DEL and the controls of ISO 6429's second set, which JSON may carry as they are and terminals obey (U+009B is CSI), written as JSON
-/// and YAML write them. Our own colours have none of them.
-fn without_c1(text: String) -> String {
-    let is_one = |c| matches!(c, '\u{7f}'..='\u{9f}');
+/// What JSON may carry as it is and a terminal obeys (DEL, and the second set of controls of ISO 6429: U+009B is CSI), or a reader does not
+/// see or sees turned around, written as JSON writes it. To a program that reads JSON nothing changes. Our own colours have none of them.
+fn without_hidden(text: String) -> String {
+    let is_one = |c| c >= '\u{7f}' && is_hidden(c);
     if !text.contains(is_one) {
         return text;
     }
-    let escaped = |c| if is_one(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
-    text.chars().map(escaped).collect()
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_one(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Text from outside with everything that could move a cursor, change a colour or reorder the line written out as an escape.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let hidden = matches!(c, '\u{61c}' | '\u{180e}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
         if c == '\t' {
             out.push(' ');
-        } else if c.is_control() || hidden {
+        } else if is_hidden(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);
@@ -391,12 +398,12 @@ mod tests {
 
     #[test]
     fn bg10_what_programs_read_has_no_control_that_a_terminal_obeys_and_is_the_same_value() {
-        let value = serde_json::json!({"a": "x\u{9b}31m\u{7f}\u{1b}[2J\u{85}日"});
+        let value = serde_json::json!({"a": "x\u{9b}31m\u{7f}\u{1b}[2J\u{85}日\u{202e}\u{2066}\u{feff}\u{2028}\u{e0041}"});
         let (mut p, out, _) = printer(Looks { format: Format::Json, ..Looks::default() });
         p.value(&value);
         p.data(&value.to_string());
         let text = out.text();
-        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        assert!(text.chars().all(|c| c == '\n' || !is_hidden(c)), "{text:?}");
         let (pretty, line) = text.trim_end().rsplit_once('\n').unwrap();
         for one in [pretty, line] {
             assert_eq!(serde_json::from_str::<serde_json::Value>(one).unwrap(), value);

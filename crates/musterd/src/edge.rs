@@ -6,6 +6,7 @@
 //! the core: spellings that are not the one spelling, bodies that are too long, clients that are too many or too slow.
 //!
 //! - [`ask`]: a request line to an [`crate::wire::Ask`]; pure.
+//! - [`heads`]: what of a request hyper would mend; pure. `watched` reads along for it.
 //! - `tls`, `conn`, `http`, `body`, `patient`: a connection, from its handshake to its last byte.
 //! - `link`, `call`, `frames`: the core.
 //! - `seats`, `door`: how many may come in.
@@ -17,11 +18,13 @@ pub mod confine;
 mod conn;
 mod door;
 mod frames;
+pub mod heads;
 mod http;
 mod link;
 mod patient;
 mod seats;
 mod tls;
+mod watched;
 
 use core::net::IpAddr;
 use core::time::Duration;

@@ -1,4 +1,8 @@
 //! How much of something one client may have at a time, so that none has all of it.
+//!
+//! A client is a certificate, not a name: a name is what the authority wrote, a team or a fleet of machines may have one, and none of them may use
+//! up what the others have. Whoever holds several certificates has as many shares, so four of them can have all calls at once: how many
+//! there are is the authority's to bound, a stolen key makes no more of them, and the answer to one that misbehaves is to revoke it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

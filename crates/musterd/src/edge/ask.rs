@@ -8,6 +8,7 @@
 
 use muster_api::{ENROLL, Fault, Found, Kind, Method, Route, find};
 use muster_core::Operation;
+use muster_core::hidden::is_hidden;
 use muster_document::walk::duration;
 
 use crate::wire::Ask;
@@ -144,7 +145,7 @@ fn decoded(value: &str) -> Option<String> {
         });
     }
     let text = String::from_utf8(bytes).ok()?;
-    (text.len() <= MAX_VALUE && !text.chars().any(|c| c.is_control() || c.is_whitespace())).then_some(text)
+    (text.len() <= MAX_VALUE && !text.chars().any(|c| is_hidden(c) || c.is_whitespace())).then_some(text)
 }
 
 fn unknown(name: &str, known: &[&str]) -> Fault {
@@ -341,6 +342,7 @@ mod tests {
             ("GET", "/v1/logs?unit=%ff"),
             ("GET", "/v1/logs?unit=a%0ab"),
             ("GET", "/v1/logs?unit=a%20b"),
+            ("GET", "/v1/logs?unit=a%E2%80%AEb"),
             ("GET", "/v1/logs?unit=a;lines=1"),
             ("GET", "/v1/join-token?role=admin"),
             ("GET", "/v1/join-token?expiry=soon"),

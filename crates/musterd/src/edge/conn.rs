@@ -17,10 +17,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::heads::Taken;
 use super::http;
 use super::link::{Handle, NoHandle};
 use super::patient::Patient;
 use super::tls::{H2, Serving};
+use super::watched::Watched;
 use super::{Edge, Fate, is_dead, is_leaving};
 use crate::wire::{Proof, Refusal, Refused, Verb};
 use muster_tls::Fingerprint;
@@ -223,11 +225,6 @@ async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &m
     let quiet = if conn.claimed() { limits.idle } else { limits.stranger };
     let whole = if conn.claimed() { None } else { Some(Instant::now() + limits.stranger_whole) };
     let http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
-    let io = TokioIo::new(stream);
-    let service = {
-        let conn = Arc::clone(conn);
-        service_fn(move |request| http::answer(Arc::clone(&conn), request))
-    };
     let end = async {
         tokio::select! {
             () = is_leaving(fate) => {}
@@ -245,13 +242,17 @@ async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &m
             .initial_stream_window_size(64 * 1024)
             .initial_connection_window_size(1024 * 1024)
             .max_frame_size(16 * 1024);
-        let serving = builder.serve_connection(io, service);
+        let conn = Arc::clone(conn);
+        let work = Arc::clone(&conn.work);
+        // A fragment is cut off in h2 already, and there is one length only.
+        let service = service_fn(move |request| http::answer(Arc::clone(&conn), request, Taken::Nothing));
+        let serving = builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(serving);
         tokio::select! {
             _ = &mut serving => return,
             () = end => serving.as_mut().graceful_shutdown(),
         }
-        last(serving, fate, &conn.work).await;
+        last(serving, fate, &work).await;
     } else {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder
@@ -260,7 +261,12 @@ async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &m
             .max_header_size(MAX_HEAD)
             .max_headers(MAX_HEADERS)
             .max_buf_size(4 * MAX_HEAD);
-        let serving = builder.serve_connection(io, service);
+        let (stream, told) = Watched::new(stream);
+        let service = {
+            let conn = Arc::clone(conn);
+            service_fn(move |request| http::answer(Arc::clone(&conn), request, told.next()))
+        };
+        let serving = builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(serving);
         tokio::select! {
             spoken = &mut serving => return conn.heard(spoken).await,

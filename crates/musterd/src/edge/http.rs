@@ -18,6 +18,7 @@ use super::ask::{Wanted, methods, read};
 use super::body::{Body, Held};
 use super::call::{Answer, away, call};
 use super::conn::{Busy, Conn};
+use super::heads::{Taken, is_authority};
 use super::link::NoHandle;
 use crate::shares::Share;
 use crate::wire::{Call, Hello, Refusal, Reply, Verb};
@@ -51,12 +52,16 @@ pub(crate) const CALLS: usize = 256;
 type Answered = Response<Body>;
 
 /// Answers whatever comes.
-pub(crate) async fn answer(conn: Arc<Conn>, request: Request<Incoming>) -> Result<Answered, Infallible> {
+pub(crate) async fn answer(
+    conn: Arc<Conn>,
+    request: Request<Incoming>,
+    taken: Taken,
+) -> Result<Answered, Infallible> {
     let busy = conn.busy();
     let (head, body) = request.into_parts();
     let head = Request::from_parts(head, ());
     let mut body = Some(body);
-    let done = respond(&conn, &head, &mut body).await;
+    let done = respond(&conn, &head, taken, &mut body).await;
     if let Some(body) = body
         && !asks(&head)
     {
@@ -95,9 +100,10 @@ pub(crate) type Permit = (OwnedSemaphorePermit, Option<Share>);
 async fn respond(
     conn: &Arc<Conn>,
     request: &Request<()>,
+    taken: Taken,
     sent: &mut Option<Incoming>,
 ) -> Result<Ready, Fault> {
-    let target = target(request);
+    let target = form(request, taken).and_then(|()| target(request));
     let wanted = target.and_then(|target| read(request.method().as_str(), target));
     if !conn.claimed() {
         return match wanted {
@@ -170,6 +176,57 @@ async fn enroll(
     let answer = call(&conn.edge.link, &hello, &body, ENROLL).await?;
     let (reply, body, connection) = answer.whole().await?;
     Ok(Ready::Whole(reply, body, Box::new((connection, permit))))
+}
+
+/// Refuses what HTTP lets a server mend, or pass over: one form for each request.
+fn form(request: &Request<()>, taken: Taken) -> Result<(), Fault> {
+    let no = |why: &str| Err(Fault::bad("malformed", why));
+    match taken {
+        Taken::Fragment => {
+            return Err(Fault::bad("path", "the path is not in its plain spelling: it has a `#`"));
+        }
+        Taken::Length => return no("the request has both `Content-Length` and `Transfer-Encoding`"),
+        Taken::Nothing => {}
+    }
+    if request.version() < Version::HTTP_11 {
+        // A stream that was cut off would look like one that came to its end.
+        return no("HTTP before 1.1 is not spoken here");
+    }
+    // hyper looks at the last of the codings only, and hands on the body in the others.
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => {}
+        (Some(one), None) if one.as_bytes().eq_ignore_ascii_case(b"chunked") => {}
+        _ => return no("the request has a `Transfer-Encoding` that is not `chunked`, once"),
+    }
+    host(request)
+}
+
+/// Whom the request is to: one name, in one place or alike in two (RFC 9112, 3.2; RFC 9113, 8.3.1). Which name it is decides nothing.
+fn host(request: &Request<()>) -> Result<(), Fault> {
+    let no = |why: &str| Err(Fault::bad("host", why));
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (host, more) = (hosts.next(), hosts.next());
+    if more.is_some() {
+        return no("the request has `Host` twice");
+    }
+    let host = match host.map(HeaderValue::to_str) {
+        None => None,
+        Some(Ok(host)) => Some(host),
+        Some(Err(_)) => return no("the request's `Host` is no name of a host"),
+    };
+    // That of an absolute form of HTTP/1.1 is refused with its form.
+    let authority = request.uri().authority().filter(|_| request.version() >= Version::HTTP_2);
+    let Some(named) = authority.map(hyper::http::uri::Authority::as_str).or(host) else {
+        return no("the request does not say whom it is to: it has no `Host`");
+    };
+    if !is_authority(named) {
+        return no("the request's `Host` is no name of a host");
+    }
+    if host.is_some_and(|host| !host.eq_ignore_ascii_case(named)) {
+        return no("the request's `:authority` and `Host` are not the same");
+    }
+    Ok(())
 }
 
 /// Path and query. HTTP/1.1 also has a form with a host in it, which a proxy is asked by, and this is none.

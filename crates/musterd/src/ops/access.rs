@@ -56,7 +56,7 @@ impl Line {
         let mut words = text.splitn(3, ' ');
         let key = PublicKey::from_words(words.next()?, words.next()?).ok()?;
         let comment = words.next().unwrap_or_default().trim();
-        let plain = comment.len() <= MAX_COMMENT && !comment.contains(char::is_control);
+        let plain = comment.len() <= MAX_COMMENT && !comment.contains(muster_core::hidden::is_hidden);
         plain.then(|| Self { key, comment: comment.to_owned() })
     }
 

@@ -27,6 +27,7 @@ pub struct Refused {
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is the answer that `Refusal::answer` gives")]
 pub enum Refusal {
+    Host,
     Path,
     Missing,
     Query,
@@ -46,7 +47,8 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
+        Self::Host,
         Self::Path,
         Self::Missing,
         Self::Query,
@@ -68,6 +70,7 @@ impl Refusal {
     #[must_use]
     pub const fn answer(self) -> (u16, &'static str) {
         match self {
+            Self::Host => (400, "host"),
             Self::Path => (400, "path"),
             Self::Missing => (404, "path"),
             Self::Query => (400, "query"),

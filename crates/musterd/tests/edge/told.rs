@@ -1,13 +1,18 @@
 //! What the edge refuses by itself is written down by the real core, as the edge's word.
 
+use std::net::SocketAddr;
+
 use muster_core::Role;
+use muster_core::hidden::is_hidden;
 use muster_needs::require;
+use muster_tls::{Authority, Lifetime};
 use musterd::wire::Refusal;
 
-use crate::client::{connect, curl, exchange, tools};
+use crate::client::{Files, connect, curl, exchange, tools};
+use crate::core::{keep, serial};
 use crate::process::Edge;
 use crate::real::{files, owned};
-use crate::support::{Node, Operators};
+use crate::support::{Node, Operators, now};
 
 #[test]
 fn m19_a_request_that_the_edge_refuses_has_its_record_and_not_a_byte_of_it_is_in_it() {
@@ -20,8 +25,7 @@ fn m19_a_request_that_the_edge_refuses_has_its_record_and_not_a_byte_of_it_is_in
     std::fs::write(&big, vec![b'x'; 9 * 1024 * 1024]).expect("a file");
     let big = format!("@{}", big.display());
     let proof = ["-d", "{}", "-H", "Muster-Proof: a", "-H", "Muster-Proof: b"];
-    // Path, what else curl is told, and the answer; in the order of the record.
-    let asked: [(&str, &[&str], u16, &str); 9] = [
+    let asked: [Asked<'_>; 9] = [
         ("/v1/%6eode-SECRET", &[], 400, "path"),
         ("/v1/nothing-SECRET", &[], 404, "path"),
         ("/v1/node?SECRET=1", &[], 400, "query"),
@@ -32,9 +36,20 @@ fn m19_a_request_that_the_edge_refuses_has_its_record_and_not_a_byte_of_it_is_in
         ("/v1/lifecycle/shutdown", &["-d", "{\"SECRET\":1}"], 400, "body"),
         ("/v1/config", &["--data-binary", &big, "-H", "Expect:"], 413, "body"),
     ];
+    are_written_down(&node, at, &alice, &asked);
+    let shutdown = node.records(&["\"event\":\"refused\"", "\"op\":\"shutdown\""]);
+    assert_eq!(shutdown[0]["request"], "POST");
+    let record = node.chain();
+    assert!(!record.contains("SECRET"), "{record}");
+}
+
+/// Path, what else curl is told, status and reason of the answer.
+type Asked<'a> = (&'a str, &'a [&'a str], u16, &'a str);
+
+fn are_written_down(node: &Node, at: SocketAddr, alice: &Files, asked: &[Asked<'_>]) {
     for (path, more, status, reason) in asked {
-        let got = curl(at, Some(&alice), path, &[&["--http1.1"], more].concat());
-        assert_eq!((got.status, got.reason().as_str()), (status, reason), "{path}: {got:?}");
+        let got = curl(at, Some(alice), path, &[&["--http1.1"], *more].concat());
+        assert_eq!((got.status, got.reason().as_str()), (*status, *reason), "{path}: {got:?}");
         let status = format!("\"status\":{status}");
         let records = node.records(&["\"event\":\"refused\"", &status, &format!("\"reason\":\"{reason}\"")]);
         let record = records.last().expect("a record");
@@ -45,8 +60,23 @@ fn m19_a_request_that_the_edge_refuses_has_its_record_and_not_a_byte_of_it_is_in
         );
         assert_eq!(record["who"]["name"], "alice", "whose connection it was is known: {record}");
     }
-    let shutdown = node.records(&["\"event\":\"refused\"", "\"op\":\"shutdown\""]);
-    assert_eq!(shutdown[0]["request"], "POST");
+}
+
+#[test]
+fn m19_a_request_that_is_not_in_its_one_form_has_its_record() {
+    require!(tools());
+    let operators = Operators::new(1);
+    let node = Node::with_document(&owned(&operators)).start();
+    let edge = Edge::at(&node.socket());
+    let (at, alice) = (edge.address(), files(&node, &operators, "alice", Role::Admin));
+    let asked: [Asked<'_>; 5] = [
+        ("/v1/node", &["-H", "Host:"], 400, "host"),
+        ("/v1/node", &["-H", "Host: SECRET@x"], 400, "host"),
+        ("/v1/node", &["--request-target", "/v1/node#SECRET"], 400, "path"),
+        ("/v1/node", &["--no-alpn", "--http1.0"], 400, "malformed"),
+        ("/v1/config", &["-d", "{}", "-H", "Transfer-Encoding: SECRET, chunked"], 400, "malformed"),
+    ];
+    are_written_down(&node, at, &alice, &asked);
     let record = node.chain();
     assert!(!record.contains("SECRET"), "{record}");
 }
@@ -98,4 +128,42 @@ fn each_refusal_has_an_answer_of_its_own() {
         assert!(all[n + 1..].iter().all(|other| other.answer() != one.answer()), "{one:?}");
     }
     assert_eq!(Refusal::of(&muster_api::Fault::failed("core-lost", "x")), None);
+}
+
+#[test]
+fn m19_a_name_that_hides_or_turns_around_its_line_is_written_out_wherever_it_goes() {
+    const EVIL: &str = "al\u{202e}ice\u{2066}\u{200b}\u{feff}\u{85}\u{e0041}";
+    const SHOWN: &str = "al\\u{202e}ice\\u{2066}\\u{200b}\\u{feff}\\u{85}\\u{e0041}";
+    require!(tools());
+    let made = Authority::make("op\u{202e}s\u{2028}", Lifetime::AUTHORITY, now(), [1; 16]);
+    let (authority, issued) = made.expect("an authority");
+    let operators = Operators { authority, pem: issued.certificate, key: issued.key.to_string() };
+    let node = Node::with_document(&owned(&operators)).start();
+    let edge = Edge::at(&node.socket());
+    let at = edge.address();
+    let issue =
+        |by: &Authority| by.issue(EVIL, Role::Admin, Lifetime::CLIENT, now(), serial()).expect("a client");
+    let evil = keep(node.root(), "evil", &issue(&operators.authority));
+    let other = keep(node.root(), "other", &issue(&Operators::new(2).authority));
+    let mut said = String::new();
+    for (path, client, status) in [
+        ("/v1/health", &evil, 200),
+        ("/v1/node", &evil, 200),
+        ("/v1/node?x=1", &evil, 400),
+        ("/v1/node", &other, 0),
+    ] {
+        let got = curl(at, Some(client), path, &[]);
+        assert_eq!(got.status, status, "{got:?}");
+        said.push_str(&format!("{}{}", got.headers, got.body));
+    }
+    for event in ["call", "refused"] {
+        let records = node.records(&[&format!("\"event\":\"{event}\""), "\"who\""]);
+        assert_eq!(records[0]["who"]["name"], SHOWN, "{records:?}");
+    }
+    let journal = node.log();
+    assert!(journal.contains("owned by op\\u{202e}s\\u{2028} ("), "{journal}");
+    for text in [said, journal, node.chain()] {
+        let hidden = |c: &char| !matches!(c, '\n' | '\r') && is_hidden(*c);
+        assert_eq!(text.chars().find(hidden), None, "{text:?}");
+    }
 }

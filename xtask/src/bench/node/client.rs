@@ -81,7 +81,7 @@ impl Caller {
     /// A connection, one answer, and its end.
     pub(super) fn get(&self, port: u16, group: Group, path: &str) -> Result<Agreed> {
         let mut open = self.open(port, group)?;
-        write!(open.0, "GET {path} HTTP/1.0\r\n\r\n")?;
+        write!(open.0, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
         let mut all = Vec::new();
         // s_server ends without a close_notify.
         match open.0.read_to_end(&mut all) {

@@ -1,6 +1,7 @@
 //! One event, as it is written.
 
 use muster_core::UtcTime;
+use muster_core::hidden::is_hidden;
 use serde::Serialize;
 
 use crate::core::handles::Handle;
@@ -238,9 +239,10 @@ impl Event {
     }
 }
 
-/// Text of somebody else's, cut, and without control characters: of those JSON escapes all but one, and a chain takes none.
+/// Text of somebody else's, cut, and without controls and what hides or turns a line around: a chain takes none of the former, and the
+/// latter JSON would carry as they are. The name of a client has come here escaped.
 fn text(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(MAX_TEXT).collect()
+    text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).take(MAX_TEXT).collect()
 }
 
 #[cfg(test)]
