@@ -15,6 +15,7 @@ mod clock;
 mod link;
 mod reset;
 mod stage;
+mod storm;
 
 const CORE: &[&str] = &["/usr/bin/musterd", "core"];
 const EDGE: &[&str] = &["/usr/bin/musterd", "edge"];
