@@ -51,6 +51,9 @@ struct Done {
     seconds: u64,
 }
 
+/// What became of a node that runs the image.
+const PASSED: &str = "already runs it";
+
 /// Rolls the image out.
 pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
     let session = &settings.session;
@@ -82,7 +85,7 @@ pub fn run(settings: &Settings, printer: &mut Printer) -> Outcome {
                 result = one(settings, chosen, before, &sent, printer) => result,
                 () = stops.next() => Err(interrupted(&chosen.name, sent.get())),
             };
-            let result = result.map_err(|fault| fault.hint(hint));
+            let result = result.map_err(|fault| begun(fault, &results).hint(hint));
             let stopped = result.is_err();
             results.push((chosen.clone(), result));
             if stopped {
@@ -196,7 +199,7 @@ async fn work(
 ) -> Result<(&'static str, Option<String>), Fault> {
     let name = &callee.chosen.name;
     if runs(seen, &settings.image) {
-        return Ok(("already runs it", seen.os.booted.as_ref().and_then(|b| b.digest.clone())));
+        return Ok((PASSED, seen.os.booted.as_ref().and_then(|b| b.digest.clone())));
     }
     // Looked at anew: the nodes before this one took their time.
     let before = callee.told(Operation::NodeState, callee.node.state().await)?;
@@ -213,7 +216,7 @@ async fn work(
     };
     let booted = before.os.booted.as_ref().and_then(|b| b.digest.as_deref());
     if booted == Some(digest.as_str()) {
-        return Ok(("already runs it", Some(digest)));
+        return Ok((PASSED, Some(digest)));
     }
     if settings.stage_only {
         return Ok(("staged", Some(digest)));
@@ -237,6 +240,15 @@ async fn work(
     }
     settle_down(settings, callee, after, began).await?;
     Ok(("upgraded", Some(digest)))
+}
+
+/// A gate that closes after nodes before it were changed refuses no roll-out: it stops one that has begun, and its exit code says so.
+fn begun(fault: Fault, before: &Results<Done>) -> Fault {
+    let changed = before.iter().any(|(_, result)| result.as_ref().is_ok_and(|done| done.status != PASSED));
+    if changed && fault.code == Own::HealthGate.into() {
+        return Fault::new(Own::RolloutStopped, fault.what.clone());
+    }
+    fault
 }
 
 /// Stages the image; the node's lines are shown as they come.

@@ -145,6 +145,34 @@ fn a_node_that_is_not_well_is_not_touched_and_one_that_comes_back_ill_ends_it() 
     assert_eq!(changed(&three), 0);
 }
 
+/// When the roll-out began it was well: what is refused then is not what a refusal before the first says, that nothing was changed.
+#[test]
+fn a_node_that_falls_ill_while_others_are_upgraded_stops_what_has_begun() {
+    let nodes = Nodes::new();
+    let (one, _) = node(&nodes, "edge-1", Machine::new());
+    let machine = Mutex::new(Machine::new());
+    let two = nodes.node(
+        "edge-2",
+        Box::new(move |seen| {
+            let mut machine = machine.lock().unwrap();
+            let reply = machine.answer(seen);
+            machine.well &= target(seen) != "GET /v1/node";
+            reply
+        }),
+    );
+    let (three, _) = node(&nodes, "edge-3", Machine::new());
+    let ran = nodes.ran(&format!("{LINE} --yes"), 1);
+    assert!(
+        ran.err.contains("error[rollout-stopped]: edge-2 is not well: kubelet.service is not active"),
+        "{}",
+        ran.err
+    );
+    assert_eq!((changed(&one), changed(&two), changed(&three)), (2, 0, 0));
+    // The same where it is the first that falls ill: nothing was changed, and that is said.
+    let ran = nodes.ran("node upgrade edge-2 edge-3 --image r.example/os@sha256:new --yes", 4);
+    assert!(ran.err.contains("error[health-gate]: edge-2 is not well"), "{}", ran.err);
+}
+
 #[test]
 fn an_image_is_staged_for_later() {
     let nodes = Nodes::new();
