@@ -28,7 +28,8 @@ const BAR_PSS: f64 = 15.0;
 const IDLE: Duration = Duration::from_secs(30);
 const TURNS: usize = 5;
 const HANDSHAKE_TURNS: usize = 9;
-const HANDSHAKES: usize = 400;
+/// Of a turn: the kernel counts in ticks of 10 ms, so a turn must take many.
+const HANDSHAKES: usize = 1000;
 const RATE: u32 = 200;
 const RATE_FOR: Duration = Duration::from_secs(20);
 const LINES: usize = 10_000;
