@@ -7,6 +7,7 @@
 //! - What must be durable first is written and synced at once, and what waited goes with it. The rest waits in memory, for a second
 //!   at most, in a ring with a bound; above ten events of one client in a second, only their number is kept. Of what only the edge says,
 //!   it is ten of one client and sixty in all in a minute: strangers cause it, and it must not push out what the core saw.
+//! - A disk that does not answer is as one that takes nothing: nobody waits for it for longer than ten seconds (`hand.rs`).
 //! - Room for the intents of destructive operations is kept on the disk, and nothing else may use it. Reads and refusals can fill a
 //!   disk; they cannot keep a node from being reset, for whose own files there is room too (`room.rs`).
 //! - A record whose writing was cut off is cut away at the next start, by a record that says so. Nothing else is ever cut
@@ -17,6 +18,7 @@
 
 mod event;
 mod files;
+mod hand;
 mod read;
 mod spool;
 
@@ -34,6 +36,7 @@ use crate::say;
 pub use event::{Decision, Event, Who};
 use files::Files;
 pub use files::Room;
+use hand::{Hand, Work};
 pub use read::Cursor;
 use spool::Spool;
 
@@ -48,6 +51,9 @@ pub enum NotKept {
     /// The disk.
     #[error("the audit record cannot be written: {0}")]
     Disk(String),
+    /// The disk, without a word.
+    #[error("the audit record cannot be written: its disk has not answered for {} seconds", hand::LONGEST.as_secs())]
+    Hangs,
     /// A record that is no record, which is a fault of ours.
     #[error("the audit record cannot take this: {0}")]
     Form(#[from] muster_core::audit::Refused),
@@ -61,9 +67,11 @@ impl From<SysError> for NotKept {
 
 /// The writer. Shared by all threads.
 ///
-/// Three locks, taken in this order: what is written, what waits, what was written. Only the first is held while a disk is waited for,
-/// so nobody who reads waits for it.
+/// Three locks, taken in this order: what is written, what waits, what was written. Only the first is held while a disk is waited for, and by
+/// one thread ([`Hand`]), so nobody who reads waits for it, and whoever writes does for a while only.
 pub struct Audit {
+    hand: Arc<Hand>,
+    dir: Arc<StateDir>,
     disk: Mutex<Disk>,
     spool: Mutex<Spool>,
     /// Something waits.
@@ -71,6 +79,8 @@ pub struct Audit {
     head: Mutex<Head>,
     /// There is a new head.
     news: Condvar,
+    /// The last head in the journal.
+    told: Mutex<Head>,
     boot: String,
     journal: PathBuf,
 }
@@ -78,9 +88,6 @@ pub struct Audit {
 struct Disk {
     files: Files,
     chain: Chain,
-    told: Head,
-    /// It took nothing the last time, so that this is said once.
-    stuck: bool,
 }
 
 impl Audit {
@@ -92,14 +99,18 @@ impl Audit {
         let boot = clock::this_boot()?;
         let root = super::disk::trusted(places).map_err(NotKept::Disk)?;
         let dir = StateDir::open_or_make(root, Path::new(AUDIT)).map_err(|e| NotKept::Disk(e.to_string()))?;
-        let (files, found) = Files::open(&Arc::new(dir))?;
-        let disk = Disk { files, chain: Chain::after(found.head), told: Head::NONE, stuck: false };
+        let dir = Arc::new(dir);
+        let (files, found) = Files::open(&dir)?;
+        let disk = Disk { files, chain: Chain::after(found.head) };
         let audit = Self {
+            hand: Arc::default(),
+            dir,
             disk: Mutex::new(disk),
             spool: Mutex::default(),
             came: Condvar::new(),
             head: Mutex::new(found.head),
             news: Condvar::new(),
+            told: Mutex::new(Head::NONE),
             boot,
             journal: places.at(journal::SOCKET),
         };
@@ -108,7 +119,7 @@ impl Audit {
         }
         audit.waits(Event::new("started"));
         // A full disk is no reason not to start: who could make room then?
-        let _ = audit.flush();
+        let _ = audit.flush_now();
         Ok(audit)
     }
 
@@ -150,8 +161,11 @@ impl Audit {
     ///
     /// # Errors
     /// It is not kept. Whoever wanted to act may not.
-    pub fn first(&self, event: &Event, room: Room) -> Result<Head, NotKept> {
-        let members = event.members(&self.boot, now());
+    pub fn first(self: &Arc<Self>, event: &Event, room: Room) -> Result<Head, NotKept> {
+        self.in_time(Work::First(event.members(&self.boot, now()), room))
+    }
+
+    fn first_now(&self, members: String, room: Room) -> Result<Head, NotKept> {
         let mut disk = self.disk();
         let mut all = self.waiting(&mut disk);
         let waited = all.len();
@@ -170,7 +184,7 @@ impl Audit {
     }
 
     /// Writes down that it ends, and the numbers of what was only counted until now.
-    pub fn ends(&self) {
+    pub fn ends(self: &Arc<Self>) {
         // First what waits, so that there is room for the last word; then that, also where a crowd comes in between and it is counted.
         for last in [None, Some(Event::new("stopped"))] {
             last.into_iter().for_each(|event| self.waits(event));
@@ -203,7 +217,11 @@ impl Audit {
     ///
     /// # Errors
     /// The disk; it goes on waiting.
-    pub fn flush(&self) -> Result<Head, NotKept> {
+    pub fn flush(self: &Arc<Self>) -> Result<Head, NotKept> {
+        self.in_time(Work::Flush)
+    }
+
+    fn flush_now(&self) -> Result<Head, NotKept> {
         let mut disk = self.disk();
         loop {
             let all = self.waiting(&mut disk);
@@ -218,11 +236,11 @@ impl Audit {
     pub fn tell_head(&self) {
         let head = self.head();
         {
-            let mut disk = self.disk();
-            if head == disk.told {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if head == *told {
                 return;
             }
-            disk.told = head;
+            *told = head;
         }
         let head = head.to_string();
         // It is told again in an hour, and with every answer.
@@ -230,8 +248,9 @@ impl Audit {
     }
 
     /// Writes what waits, as long as the process lives.
-    pub fn run(&self) {
-        let mut told = Instant::now();
+    pub fn run(self: &Arc<Self>) {
+        // It took nothing the last time, which is said once.
+        let (mut told, mut stuck) = (Instant::now(), false);
         loop {
             let left = HEADS.saturating_sub(told.elapsed());
             let spool = self.came.wait_timeout_while(self.spool(), left, |spool| spool.is_empty());
@@ -246,7 +265,7 @@ impl Audit {
             // Together with whatever comes meanwhile.
             std::thread::sleep(WAITS);
             let failed = self.flush().err();
-            let before = std::mem::replace(&mut self.disk().stuck, failed.is_some());
+            let before = std::mem::replace(&mut stuck, failed.is_some());
             if let Some(e) = failed.filter(|_| !before) {
                 say::warning(&format!(
                     "{e}; events wait in memory, and calls that change the node are refused"
@@ -260,8 +279,7 @@ impl Audit {
     /// # Errors
     /// The folder.
     pub fn cursor(&self, after: u64) -> Result<Cursor, NotKept> {
-        let dir = self.disk().files.dir();
-        Ok(Cursor::open(dir, after)?)
+        Ok(Cursor::open(Arc::clone(&self.dir), after)?)
     }
 
     /// Waits until there is a record after this one on the disk, or so long. The newest.

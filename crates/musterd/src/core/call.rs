@@ -16,7 +16,7 @@ use muster_api::{Answer, Fault, Kind, NDJSON, Route};
 use muster_core::operation::{Audit as Kept, Danger, Row};
 use muster_tls::Fingerprint;
 
-use super::audit::{Decision, Event, Room, Who};
+use super::audit::{Decision, Event, NotKept, Room, Who};
 use super::handles::Handle;
 use super::proof::Signed;
 use super::server::{CLIENT_STREAMS, Core, Taken, answer, answer_fault, busy};
@@ -209,11 +209,14 @@ impl Ticket<'_> {
             _ => Err(e),
         });
         kept.map(|()| held).map_err(|e| {
-            Fault::failed(
-                "audit",
-                format!("{e}; nothing was done, because it could not be written down first"),
-            )
-            .fix("Make room on the disk that holds /var/lib/muster; reboot and shutdown go without.")
+            let fix = match e {
+                NotKept::Hangs => {
+                    "Look what the disk that holds /var/lib/muster waits for; reboot and shutdown go without."
+                }
+                _ => "Make room on the disk that holds /var/lib/muster; reboot and shutdown go without.",
+            };
+            let why = format!("{e}; nothing was done, because it could not be written down first");
+            Fault::failed("audit", why).fix(fix)
         })
     }
 

@@ -165,12 +165,12 @@ fn settled(places: &Places) -> Result<Option<Arc<Audit>>, String> {
             return Ok(None);
         }
     }
-    let audit = Audit::open(places).map_err(|e| e.to_string())?;
+    let audit = Arc::new(Audit::open(places).map_err(|e| e.to_string())?);
     let event = Event::new("outcome").op("reset").decision(Decision::Allowed).reason("rebooted");
     if audit.first(&event, Room::Reserved).is_err() {
         audit.waits(event);
     }
-    Ok(Some(Arc::new(audit)))
+    Ok(Some(audit))
 }
 
 /// Goes on with what the core before this one was in the middle of.

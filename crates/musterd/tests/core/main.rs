@@ -15,6 +15,7 @@ mod claiming;
 mod contract;
 mod edge_uid;
 mod floods;
+mod hanging;
 mod openssl;
 mod proofs;
 mod support;

@@ -46,6 +46,9 @@ pub(super) struct Files {
     /// Room is kept up to here.
     room: u64,
     max: u64,
+    /// While a test holds it, the disk does not answer.
+    #[cfg(test)]
+    pub(super) hangs: Arc<std::sync::Mutex<()>>,
 }
 
 pub(super) fn name(first: u64) -> String {
@@ -65,7 +68,15 @@ pub(super) fn firsts(dir: &StateDir) -> Result<Vec<u64>, SysError> {
 
 impl Files {
     pub(super) fn open(dir: &Arc<StateDir>) -> Result<(Self, Found), NotKept> {
-        let mut files = Self { dir: Arc::clone(dir), file: None, len: 0, room: 0, max: MAX_FILE };
+        let mut files = Self {
+            dir: Arc::clone(dir),
+            file: None,
+            len: 0,
+            room: 0,
+            max: MAX_FILE,
+            #[cfg(test)]
+            hangs: Arc::default(),
+        };
         let mut events = Vec::new();
         while let Some(first) = firsts(dir)?.pop() {
             let name = name(first);
@@ -109,10 +120,6 @@ impl Files {
         Ok((files, Found { head: Head::NONE, events }))
     }
 
-    pub(super) fn dir(&self) -> Arc<StateDir> {
-        Arc::clone(&self.dir)
-    }
-
     /// Whether somebody removed the file that is written to. What was in it is lost, and what comes would be lost with it: the
     /// next record begins another file.
     pub(super) fn was_removed(&mut self) -> bool {
@@ -149,6 +156,8 @@ impl Files {
             return Err(e.into());
         }
         let Some(file) = &mut self.file else { return Err(NotKept::Disk("there is no file".to_owned())) };
+        #[cfg(test)]
+        drop(self.hangs.lock());
         let done = file.write_all(bytes).and_then(|()| file.sync_data());
         if let Err(e) = done {
             // Half a record would be a torn tail in the middle; and the room beyond the end goes with it.

@@ -23,8 +23,8 @@ impl Bed {
         Self { dir }
     }
 
-    fn open(&self) -> Audit {
-        Audit::open(&Places::below(self.dir.path())).unwrap()
+    fn open(&self) -> Arc<Audit> {
+        Arc::new(Audit::open(&Places::below(self.dir.path())).unwrap())
     }
 
     fn folder(&self) -> PathBuf {
@@ -506,4 +506,70 @@ fn s16_a_full_disk_keeps_room_for_intents_of_what_destroys_ext4() {
         Ok(disk) => a_full_disk(&bed, &disk),
         Err(why) => muster_needs::skip_part(&why),
     }
+}
+
+#[test]
+fn m19_a_disk_that_does_not_answer_holds_up_nobody_for_ever() {
+    let bed = Bed::new();
+    let audit = bed.open();
+    let hangs = Arc::clone(&audit.disk().files.hangs);
+    let head = audit.first(&event("before"), Room::Ordinary).unwrap();
+    let hold = hangs.lock().unwrap();
+    // Who meets it first, and who comes meanwhile, waits so long.
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for n in 0..3 {
+            let audit = &audit;
+            scope.spawn(move || {
+                let kept = audit.first(&event(&format!("hangs {n}")), Room::Reserved);
+                assert!(matches!(kept, Err(NotKept::Hangs)), "{kept:?}");
+            });
+        }
+    });
+    assert!((hand::LONGEST..3 * hand::LONGEST).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    // Who comes later hears it at once; who reads waits for nothing.
+    let begun = Instant::now();
+    for _ in 0..20 {
+        assert!(matches!(audit.first(&event("later"), Room::Reserved), Err(NotKept::Hangs)));
+        assert!(matches!(audit.flush(), Err(NotKept::Hangs)));
+        audit.waits(event("waits"));
+        assert_eq!(audit.head(), head);
+        audit.tell_head();
+        let mut cursor = audit.cursor(0).unwrap();
+        while cursor.next(head.seq).unwrap().is_some() {}
+    }
+    assert!(begun.elapsed() < hand::LONGEST, "{:?}", begun.elapsed());
+    drop(hold);
+    // It answers again, and so do we. What was in the middle of it is on the disk; what nobody waited for is not.
+    let until = Instant::now() + Duration::from_secs(20);
+    while audit.first(&event("after"), Room::Ordinary).is_err() {
+        assert!(Instant::now() < until, "it goes on hanging");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let report = verify(&bed.text(), None, &[head, audit.head()]).unwrap();
+    assert_eq!(report.head, audit.head());
+    let lines = bed.lines();
+    let with = |what: &str| lines.iter().filter(|l| l.contains(what)).count();
+    assert_eq!(
+        (with("\"hangs "), with("\"later\""), with("\"waits\""), with("\"after\"")),
+        (1, 0, 10, 1),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn the_thread_that_waits_for_the_disk_leaves_and_comes_again() {
+    let bed = Bed::new();
+    let audit = bed.open();
+    let there = || audit.hand.works();
+    for n in 0..2 {
+        audit.first(&event(&format!("{n}")), Room::Ordinary).unwrap();
+        assert!(there());
+        let until = Instant::now() + Duration::from_secs(20);
+        while there() {
+            assert!(Instant::now() < until, "it stays");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    assert_eq!(verify(&bed.text(), None, &[]).unwrap().head, audit.head());
 }
