@@ -15,7 +15,7 @@ use muster_testbed::{Node, Sudo, Testbed, programs};
 
 use crate::run::root;
 use crate::setup;
-pub(crate) use second::{notice, wait_for_an_owner};
+pub(crate) use second::wait_for_an_owner;
 
 /// The bed's name; `--down` finds it by that.
 const BED: &str = "demo";

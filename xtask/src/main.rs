@@ -132,7 +132,7 @@ fn boot(names: &[String], daemon: bool) -> Result<()> {
         node.add_ssh_key("root", &key)?;
         if let Some(programs) = &programs {
             demo::wait_for_an_owner(&node, &programs.musterd)?;
-            println!("{}", demo::notice(&node)?);
+            println!("{}", node.notice()?.text);
         }
         println!("{name}: nsenter --target {} --all", node.leader()?);
         println!(

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use crate::boot::{Keeper, Plan};
 use crate::cgroup;
 use crate::net;
-use crate::process::{DEADLINE, Output, call, run, wait_until};
+use crate::process::{DEADLINE, Output, call, run, until, wait_until};
 
 /// It only ends a hang.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
@@ -236,7 +236,7 @@ impl Node {
 
     /// Waits until systemd has done its boot and sshd listens; a failed unit is an error that names it.
     pub fn wait_boot(&self) -> Result<()> {
-        let state = wait_until_some("systemd", || {
+        let state = until("systemd", BOOT_LIMIT, || {
             if self.inner.keeper().as_mut().is_some_and(Keeper::ended) {
                 bail!("the node ended while it booted; console:\n{}", self.console());
             }
@@ -333,15 +333,6 @@ impl Node {
     pub fn network_names(&self) -> (String, String) {
         (net::namespace(self.plan().slot, self.name()), net::cable(self.plan().slot, self.plan().index))
     }
-}
-
-fn wait_until_some<T>(what: &str, mut ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let mut found = None;
-    wait_until(what, BOOT_LIMIT, || {
-        found = ready()?;
-        Ok(found.is_some())
-    })?;
-    found.context("nothing was found")
 }
 
 /// `ip` in this machine's own namespace, for the faults.

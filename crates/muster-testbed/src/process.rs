@@ -126,20 +126,26 @@ pub(crate) fn try_call(program: &str, args: &[&str]) {
     let _ = call(program, args);
 }
 
-/// Calls `ready` until it says yes; `what` names it in the error.
-pub(crate) fn wait_until(
-    what: &str,
-    limit: Duration,
-    mut ready: impl FnMut() -> Result<bool>,
-) -> Result<Duration> {
+/// How long something may take that comes by itself. It only ends a hang: what comes is seen at once, also on a machine that is busy.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Looks again and again, less often with time, until there is something; `what` names it in the error.
+pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let started = Instant::now();
+    let mut nap = Duration::from_millis(5);
     loop {
-        if ready()? {
-            return Ok(started.elapsed());
+        if let Some(found) = look()? {
+            return Ok(found);
         }
         if started.elapsed() > limit {
             bail!("{what}: not within {limit:?}");
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(Duration::from_millis(200));
     }
+}
+
+/// The same of what is so or not.
+pub fn wait_until(what: &str, limit: Duration, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
+    until(what, limit, || Ok(ready()?.then_some(())))
 }

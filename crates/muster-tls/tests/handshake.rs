@@ -9,9 +9,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
-    ServerConnection, SignatureScheme,
+    ClientConfig, ClientConnection, ConnectionCommon, DigitallySignedStruct, DistinguishedName, Error,
+    ServerConfig, ServerConnection, SideData, SignatureScheme,
 };
+use std::ops::DerefMut;
 use std::sync::{Arc, Mutex};
 
 /// 2026-11-30T00:00:00Z
@@ -57,6 +58,31 @@ impl Keeper {
     }
 }
 
+/// What the two traits of rustls have alike.
+macro_rules! keeps_what_was_signed {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::General("TLS 1.3 only".into()))
+        }
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(self.keep(message, certificate, signed))
+        }
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.provider.signature_verification_algorithms.supported_schemes()
+        }
+    };
+}
+
 impl ClientCertVerifier for Keeper {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
@@ -69,25 +95,7 @@ impl ClientCertVerifier for Keeper {
     ) -> Result<ClientCertVerified, Error> {
         Ok(ClientCertVerified::assertion())
     }
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.3 only".into()))
-    }
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(self.keep(message, certificate, signed))
-    }
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    keeps_what_was_signed!();
 }
 
 impl ServerCertVerifier for Keeper {
@@ -101,25 +109,26 @@ impl ServerCertVerifier for Keeper {
     ) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
     }
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.3 only".into()))
+    keeps_what_was_signed!();
+}
+
+/// What one end has to say, to the other.
+fn hand_over<A, B>(
+    from: &mut impl DerefMut<Target = ConnectionCommon<A>>,
+    to: &mut impl DerefMut<Target = ConnectionCommon<B>>,
+) -> Result<(), Error>
+where
+    A: SideData,
+    B: SideData,
+{
+    let mut wire = Vec::new();
+    while from.wants_write() {
+        from.write_tls(&mut wire).expect("memory");
     }
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(self.keep(message, certificate, signed))
+    if !wire.is_empty() {
+        to.read_tls(&mut wire.as_slice()).expect("memory");
     }
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    to.process_new_packets().map(drop)
 }
 
 /// One handshake in memory; what the client showed to the server, and the server to the client.
@@ -149,20 +158,8 @@ fn handshake(certificate: &str, key: &str) -> (Seen, Seen) {
     let mut client =
         ClientConnection::new(Arc::new(client), "edge-1".try_into().expect("a name")).expect("a client");
     for _ in 0..8 {
-        let mut wire = Vec::new();
-        while client.wants_write() {
-            client.write_tls(&mut wire).expect("memory");
-        }
-        server.read_tls(&mut wire.as_slice()).expect("memory");
-        server.process_new_packets().expect("a good client");
-        let mut wire = Vec::new();
-        while server.wants_write() {
-            server.write_tls(&mut wire).expect("memory");
-        }
-        if !wire.is_empty() {
-            client.read_tls(&mut wire.as_slice()).expect("memory");
-            client.process_new_packets().expect("a good server");
-        }
+        hand_over(&mut client, &mut server).expect("a good client");
+        hand_over(&mut server, &mut client).expect("a good server");
     }
     assert!(!server.is_handshaking() && !client.is_handshaking());
     let one = |keeper: &Keeper| {
@@ -173,10 +170,14 @@ fn handshake(certificate: &str, key: &str) -> (Seen, Seen) {
     (one(&at_server), one(&at_client))
 }
 
+/// An authority; each has another key, and all have one name and number.
+fn operators() -> Authority {
+    Authority::make("operators", Lifetime::AUTHORITY, NOW, [1; 16]).expect("an authority").0
+}
+
 #[test]
 fn m15_evidence_of_a_handshake_proves_who_the_client_is() {
-    let (authority, _) =
-        Authority::make("operators", Lifetime::AUTHORITY, NOW, [1; 16]).expect("an authority");
+    let authority = operators();
     let issued = authority.issue("alice", Role::Operator, Lifetime::CLIENT, NOW, [2; 16]).expect("a client");
     let (client, server) = handshake(&issued.certificate, &issued.key);
     let judge = |seen: &Seen| authority.ca().verify_evidence(&seen.evidence(), None, NOW);
@@ -214,9 +215,8 @@ fn m15_evidence_of_a_handshake_proves_who_the_client_is() {
 
 #[test]
 fn m15_the_certificate_is_judged_too() {
-    let (authority, _) =
-        Authority::make("operators", Lifetime::AUTHORITY, NOW, [1; 16]).expect("an authority");
-    let (stranger, _) = Authority::make("operators", Lifetime::AUTHORITY, NOW, [1; 16]).expect("a stranger");
+    let authority = operators();
+    let stranger = operators();
     let issued = authority.issue("alice", Role::Admin, Lifetime::CLIENT, NOW, [2; 16]).expect("a client");
     let (client, _) = handshake(&issued.certificate, &issued.key);
     let evidence = client.evidence();

@@ -1,9 +1,8 @@
 //! From a node that nobody owns to one that is operated, and back.
 
-use super::operator::{Operator, holds, nothing_failed, shown, status, until};
+use super::operator::{Operator, active, is_built, nothing_failed, other_than, shown, status, until};
 use super::*;
 
-const WAITS: &str = "muster:\n  api:\n    enabled: true\n";
 /// What stands above a login prompt, by agetty's own reading, which wants a terminal.
 const PROMPT: &str = "script -qc 'agetty --show-issue' /dev/null";
 const INIT: &str = "muster:\n  role: init\n  cluster:\n    name: lab\n  api:\n    enabled: true\n";
@@ -14,14 +13,11 @@ fn a_node_is_claimed_with_a_document_released_and_reset() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("claim")?;
     let node = installed(&bed, "a")?;
-    node.put("/etc/muster/config.yaml", WAITS.as_bytes(), 0o600)?;
+    node.describe(WAITS)?;
     node.reboot()?;
     let first = shown(&node)?;
     // It looks parked, not failed; and nothing was built.
-    holds(
-        &node,
-        "systemctl is-active --quiet muster-parked.target musterd-core.service musterd-edge.service",
-    )?;
+    active(&node, &["muster-parked.target", "musterd-core.service", "musterd-edge.service"])?;
     assert_eq!(
         node.sh("systemctl is-active muster-claimed.target muster-bootstrap.service || true")?,
         "inactive\ninactive\n"
@@ -37,10 +33,7 @@ fn a_node_is_claimed_with_a_document_released_and_reset() -> Result<()> {
     let claimed = alice.claim(&node, &["--document", &document])?.check()?;
     assert!(claimed.stdout_text().contains("SHA256:"), "{}", claimed.stdout_text());
     // In the same boot.
-    holds(
-        &node,
-        "systemctl is-active --quiet muster-claimed.target && test -e /var/lib/muster/bootstrapped",
-    )?;
+    is_built(&node)?;
     assert_eq!(node.sh("systemctl is-active muster-parked.target || true")?, "inactive\n");
     assert!(node.exits().len() == 1, "one reboot, before the claim: {:?}", node.exits());
     let status = status(&alice, &node)?;
@@ -61,8 +54,9 @@ fn a_node_is_claimed_with_a_document_released_and_reset() -> Result<()> {
     assert!(!again.ok() && again.stderr_text().contains("bootstrapped"), "{}", again.stderr_text());
 
     node.reboot()?;
-    holds(&node, "systemctl is-active --quiet musterd-edge.service muster-claimed.target")?;
-    until("it answers after the reboot", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    active(&node, &["musterd-core.service", "musterd-edge.service"])?;
+    assert_eq!(node.sh("systemctl is-active muster-parked.target || true")?, "inactive\n");
+    alice.is_let_in(&node)?;
     assert!(!node.exec(&["test", "-e", "/run/muster/enrolment.json"])?.ok(), "a claimed node has no code");
 
     let boot = node.sh("cat /proc/sys/kernel/random/boot_id")?;
@@ -71,13 +65,12 @@ fn a_node_is_claimed_with_a_document_released_and_reset() -> Result<()> {
         Ok(node.sh("cat /proc/sys/kernel/random/boot_id").ok().filter(|now| *now != boot))
     })?;
     node.wait_boot()?;
-    let second =
-        until("another code on the console", || Ok(shown(&node).ok().filter(|s| s.code != first.code)))?;
+    let second = other_than(&node, &first.code)?;
     assert_ne!(second.fingerprint, first.fingerprint, "it is another machine to whoever pinned it");
     assert_eq!(
         node.sh("ls /var/lib/muster/api/operator-ca.pem /var/lib/muster/bootstrapped 2>/dev/null || true")?,
         ""
     );
-    holds(&node, "systemctl is-active --quiet muster-parked.target")?;
+    active(&node, &["muster-parked.target"])?;
     nothing_failed(&node)
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use muster_testbed::Step;
 use serde_json::Value;
 
-use super::operator::{Operator, holds, nothing_failed, until};
+use super::operator::{Operator, Running, active, holds, is_built, listens, nothing_failed, until};
 use super::*;
 
 mod claim;
@@ -32,18 +32,11 @@ impl Rig {
     /// Claimed with `document`, after `more` was done on the node.
     pub(super) fn claimed(name: &str, more: impl FnOnce(&Node, &Operator) -> Result<()>) -> Result<Self> {
         let bed = Testbed::prepare(name)?;
-        let node = installed(&bed, "a")?;
-        node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
-        node.sh("systemctl start --no-block musterd-core.service")?;
-        let alice = Operator::new(&bed, "alice")?;
-        let document = alice.write("node.yaml", INIT)?;
-        alice.claim(&node, &["--document", &document.to_string_lossy()])?.check()?;
-        holds(
-            &node,
-            "systemctl is-active --quiet muster-claimed.target && test -e /var/lib/muster/bootstrapped",
-        )?;
+        let document = bed.dir().join("node.yaml");
+        std::fs::write(&document, INIT)?;
+        let (node, alice) = claimed(&bed, "a", &["--document", &document.to_string_lossy()])?;
+        is_built(&node)?;
         let rig = Self { node, alice, _bed: bed };
-        rig.answers()?;
         more(&rig.node, &rig.alice)?;
         rig.node.sh("systemctl stop musterd-edge musterd-core; cd /; tar cf /root/claimed.tar var/lib/muster/[!a]* var/lib/muster/api \
              etc/muster etc/ssh/sshd_config.d; systemctl start musterd-core")?;
@@ -60,7 +53,7 @@ impl Rig {
     }
 
     pub(super) fn answers(&self) -> Result<()> {
-        until("its owner is let in", || Ok(self.alice.muster(&["node", "status", "a"])?.ok().then_some(())))
+        self.alice.is_let_in(&self.node)
     }
 
     /// What the record has of an operation since `seq`, as (event, reason), oldest first.
@@ -81,7 +74,16 @@ impl Rig {
 
 /// The audit record as it is on the disk, whole: each line names the one before.
 pub(super) fn records(node: &Node) -> Result<Vec<Value>> {
-    let text = node.sh("cd /var/lib/muster/audit; cat $(ls chain-*.jsonl | sort -t- -k2 -n)")?;
+    in_order(&node.sh("cd /var/lib/muster/audit; cat $(ls chain-*.jsonl | sort -t- -k2 -n)")?)
+}
+
+/// The same of its first file, seen from outside within milliseconds.
+fn on_disk(node: &Node) -> Result<Vec<Value>> {
+    let first = format!("/var/lib/muster/audit/chain-{:020}.jsonl", 1);
+    in_order(&std::fs::read_to_string(node.host_path(&first))?)
+}
+
+fn in_order(text: &str) -> Result<Vec<Value>> {
     let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
     let lines = lines.with_context(|| format!("a record that is none: {text}"))?;
     for pair in lines.windows(2) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::operator::{Operator, holds, nothing_failed, status, until};
+use super::operator::{Operator, active, holds, nothing_failed, status, until};
 use super::*;
 
 #[allow(dead_code, reason = "the daemon's own tests use the rest")]
@@ -29,13 +29,14 @@ fn an_authority_by_url_is_waited_for_pinned_and_kept() -> Result<()> {
     let document = format!(
         "muster:\n  role: init\n  api:\n    operatorCAFrom:\n      url: https://{gate}:{PORT}/operator-ca.pem\n      waitFor: 10m\n"
     );
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(&document)?;
     node.put("/etc/muster/fetch-ca.pem", signer.pem().as_bytes(), 0o644)?;
     node.reboot()?;
     // It looks parked, not failed, and says what it waits for; no port is open and nothing is built.
+    active(&node, &["muster-parked.target", "musterd-core.service"])?;
     holds(
         &node,
-        "systemctl is-active --quiet muster-parked.target musterd-core.service && journalctl -b -u musterd-core -o cat | grep -q 'waits for an owner: api.operatorCAFrom: https://.*connection refused'",
+        "journalctl -b -u musterd-core -o cat | grep -q 'waits for an owner: api.operatorCAFrom: https://.*connection refused'",
     )?;
     assert_eq!(node.sh("ss -Hltn 'sport = :7443'; ls /var/lib/muster/bootstrapped 2>/dev/null || true")?, "");
     nothing_failed(&node)?;
@@ -65,7 +66,7 @@ fn an_authority_by_url_is_waited_for_pinned_and_kept() -> Result<()> {
         move |_| ok(&other),
     );
     node.reboot()?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
     assert_eq!(server.connected(), 0, "nobody is asked again");
     Ok(())
 }
@@ -81,11 +82,14 @@ fn a_source_that_comes_after_the_fault_is_taken() -> Result<()> {
     let document = format!(
         "muster:\n  role: init\n  api:\n    operatorCAFrom:\n      url: https://{gate}:{PORT}/ca.pem\n      waitFor: 7s\n"
     );
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(&document)?;
     node.put("/etc/muster/fetch-ca.pem", signer.pem().as_bytes(), 0o644)?;
     node.reboot()?;
-    holds(&node, "journalctl -b -u musterd-core -o cat | grep -q 'connection refused), after [78] s'")?;
-    holds(&node, "systemctl is-active --quiet muster-parked.target")?;
+    holds(
+        &node,
+        "journalctl -b -u musterd-core -o cat | grep -q 'connection refused), after \\([789]\\|1[0-9]\\) s'",
+    )?;
+    active(&node, &["muster-parked.target"])?;
     let nobodys = "ls /var/lib/muster/bootstrapped /var/lib/muster/api/operator-ca.pem 2>/dev/null || true; ss -Hltn 'sport = :7443'";
     assert_eq!(
         node.sh(&format!("{nobodys}; systemctl is-active muster-claimed.target || true"))?,
@@ -99,7 +103,7 @@ fn a_source_that_comes_after_the_fault_is_taken() -> Result<()> {
     );
     holds(&node, "test -e /var/lib/muster/bootstrapped")?;
     alice.pin(&node)?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
     nothing_failed(&node)
 }
 
@@ -165,15 +169,15 @@ fn a_document_by_url_is_asked_for_by_a_process_that_may_nothing() -> Result<()> 
         .with_context(|| fetchers_journal(&node))?;
     holds(&node, "test -e /var/lib/muster/bootstrapped")?;
     alice.pin(&node)?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
     let heads = server.heads().len();
     node.sh("systemctl restart musterd-core")?;
-    holds(&node, "systemctl is-active --quiet musterd-edge.service")?;
+    active(&node, &["musterd-edge.service"])?;
     assert_eq!(server.heads().len(), heads, "it is asked for once a boot");
     // At the next boot the server is gone; the owner is not.
     drop(server);
     node.reboot()?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
     let said = node.journal_of(&["-b", "-u", "musterd-core"])?;
     assert!(said.contains("connection refused") && said.contains("demands proofs"), "{said}");
     // A /run on a disk would hand what was fetched to the next boot.
@@ -193,7 +197,7 @@ fn a_fetcher_that_fell_can_only_lie() -> Result<()> {
     let gate = bed.gate();
     let source = format!("url: https://{gate}:{PORT}/ca.pem\n      authFile: /etc/muster/pki.token");
     let document = format!("muster:\n  role: init\n  api:\n    operatorCAFrom:\n      {source}\n");
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(&document)?;
     node.put("/etc/muster/pki.token", b"TOKEN-CANARY\n", 0o600)?;
     node.put("/usr/bin/fell", FELL.as_bytes(), 0o755)?;
     // First without a shell to run: the unit starts one program and nothing else.
@@ -222,7 +226,7 @@ fn a_fetcher_that_fell_can_only_lie() -> Result<()> {
     let core = node.journal_of(&["-b", "-u", "musterd-core"])?;
     assert!(core.contains("what it answers is not HTTP/1.1"), "{core}");
     assert!(!node.exec(&["test", "-e", "/var/lib/muster/api/operator-ca.pem"])?.ok());
-    holds(&node, "systemctl is-active --quiet muster-parked.target")?;
+    active(&node, &["muster-parked.target"])?;
     let all = node.sh("journalctl -b -o export | tr -d '\\0'; systemctl show 'muster-fetch@*'")?;
     assert!(!all.contains("CANARY"), "the token is in the journal or in a unit");
     // The attempts themselves are sound: root can all of it, once there is something at each place.

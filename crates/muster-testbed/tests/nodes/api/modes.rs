@@ -1,11 +1,9 @@
 //! How a node comes to an owner, or to none.
 
-use super::operator::{Operator, holds, nothing_failed, shown, status, until};
-use super::*;
+use anyhow::Context as _;
 
-fn indented(pem: &str) -> String {
-    pem.lines().map(|l| format!("      {l}\n")).collect()
-}
+use super::operator::{Operator, active, holds, is_built, nothing_failed, other_than, shown, status, until};
+use super::*;
 
 /// Mode A: the certificate in clear. Nobody types anything.
 #[test]
@@ -14,26 +12,17 @@ fn a_document_that_names_the_authority_makes_the_owner() -> Result<()> {
     let bed = Testbed::prepare("mode-a")?;
     let node = installed(&bed, "a")?;
     let alice = Operator::new(&bed, "alice")?;
-    let document =
-        format!("muster:\n  role: init\n  api:\n    operatorCA: |\n{}", indented(&alice.authority()?));
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(&alice.document()?)?;
     node.reboot()?;
-    holds(
-        &node,
-        "systemctl is-active --quiet muster-claimed.target && test -e /var/lib/muster/bootstrapped",
-    )?;
+    is_built(&node)?;
     alice.pin(&node)?;
     let status = status(&alice, &node)?;
     assert_eq!(status["management"]["claimedBy"].as_str(), Some("configuration"), "{status}");
     nothing_failed(&node)?;
     // An edited document does not open the door again.
-    node.put(
-        "/etc/muster/config.yaml",
-        b"muster:\n  role: init\n  api:\n    enabled: true\n    insecure: true\n",
-        0o600,
-    )?;
+    node.describe("muster:\n  role: init\n  api:\n    enabled: true\n    insecure: true\n")?;
     node.reboot()?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
     let mallory = Operator::new(&bed, "mallory")?;
     let args = ["node", "claim", &node.addr().to_string(), "--no-code", "--yes"];
     assert!(!mallory.muster(&args)?.ok(), "a node that has an owner is claimed by nobody");
@@ -49,9 +38,9 @@ fn a_source_that_comes_later_is_waited_for() -> Result<()> {
     let node = installed(&bed, "a")?;
     let alice = Operator::new(&bed, "alice")?;
     let document = "muster:\n  role: init\n  api:\n    operatorCAFrom:\n      file: /etc/muster/later.pem\n      waitFor: 10m\n";
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(document)?;
     node.reboot()?;
-    holds(&node, "systemctl is-active --quiet musterd-core.service")?;
+    active(&node, &["musterd-core.service"])?;
     assert!(
         !node.exec(&["test", "-e", "/var/lib/muster/bootstrapped"])?.ok(),
         "nothing is built without an owner"
@@ -59,7 +48,7 @@ fn a_source_that_comes_later_is_waited_for() -> Result<()> {
     node.put("/etc/muster/later.pem", alice.authority()?.as_bytes(), 0o644)?;
     holds(&node, "test -e /var/lib/muster/bootstrapped")?;
     alice.pin(&node)?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))
+    alice.is_let_in(&node)
 }
 
 /// `api.insecure`: whoever comes first, and it is told for ever.
@@ -69,9 +58,9 @@ fn an_open_node_is_taken_by_the_first_and_says_so() -> Result<()> {
     let bed = Testbed::prepare("mode-open")?;
     let node = installed(&bed, "a")?;
     let alice = Operator::new(&bed, "alice")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n    insecure: true\n", 0o600)?;
+    node.describe("muster:\n  api:\n    enabled: true\n    insecure: true\n")?;
     node.reboot()?;
-    holds(&node, "systemctl is-active --quiet musterd-edge.service")?;
+    active(&node, &["musterd-edge.service"])?;
     until("the console warns", || Ok(node.console().contains("NO CODE IS ASKED FOR").then_some(())))?;
     assert!(!node.console().contains("pairing code"), "{}", node.console());
     let address = node.addr().to_string();
@@ -111,7 +100,7 @@ fn where_the_api_is_not_wanted_nothing_listens() -> Result<()> {
         "nobody said what it shall be"
     );
 
-    node.put("/etc/muster/config.yaml", b"muster:\n  role: init\n  api:\n    enabled: false\n", 0o600)?;
+    node.describe("muster:\n  role: init\n  api:\n    enabled: false\n")?;
     node.reboot()?;
     holds(&node, "test -e /var/lib/muster/bootstrapped")?;
     quiet(&node)?;
@@ -144,11 +133,7 @@ fn a_claim_that_would_build_is_refused_until_it_is_meant() -> Result<()> {
     let bed = Testbed::prepare("would")?;
     let node = installed(&bed, "a")?;
     let alice = Operator::new(&bed, "alice")?;
-    node.put(
-        "/etc/muster/config.yaml",
-        b"muster:\n  role: init\n  cluster:\n    name: lab\n  api:\n    enabled: true\n",
-        0o600,
-    )?;
+    node.describe("muster:\n  role: init\n  cluster:\n    name: lab\n  api:\n    enabled: true\n")?;
     node.reboot()?;
     let refused = alice.claim(&node, &[])?;
     let said = refused.stderr_text();
@@ -157,10 +142,15 @@ fn a_claim_that_would_build_is_refused_until_it_is_meant() -> Result<()> {
         "{said}"
     );
     assert!(!node.exec(&["test", "-e", "/var/lib/muster/api/operator-ca.pem"])?.ok());
-    // The same code, and no try was spent.
-    assert!(node.sh("cat /run/muster/enrolment.json")?.contains('5'));
+    assert_eq!(tries(&node)?, 5, "the same code, and no try was spent");
     alice.claim(&node, &["--yes"])?.check()?;
     holds(&node, "test -e /var/lib/muster/bootstrapped")
+}
+
+/// Wrong codes that are still taken, as the core has it for itself.
+fn tries(node: &Node) -> Result<u64> {
+    let state: serde_json::Value = serde_json::from_str(&node.sh("cat /run/muster/enrolment.json")?)?;
+    state["tries"].as_u64().with_context(|| state.to_string())
 }
 
 /// Five wrong codes shut the door, whatever is killed in between; root on the console opens it again.
@@ -168,10 +158,8 @@ fn a_claim_that_would_build_is_refused_until_it_is_meant() -> Result<()> {
 fn m17_wrong_codes_are_counted_over_a_crash_and_root_reopens() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("tries")?;
-    let node = installed(&bed, "a")?;
+    let node = waiting(&bed, "a")?;
     let alice = Operator::new(&bed, "alice")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
-    node.reboot()?;
     let first = shown(&node)?;
     let wrong = if first.code.starts_with('0') { "1111-1111" } else { "0000-0000" };
     let address = node.addr().to_string();
@@ -179,31 +167,32 @@ fn m17_wrong_codes_are_counted_over_a_crash_and_root_reopens() -> Result<()> {
         let args = ["node", "claim", &address, "--code-file", "-", "--fingerprint", &first.fingerprint];
         alice.muster_as("alice", &args, format!("{wrong}\n").as_bytes())
     };
-    let left = |n: u8| -> Result<()> {
+    let left = |n: u64| -> Result<()> {
         until(&format!("a wrong code that leaves {n}"), || {
             assert!(!guess()?.ok());
-            let state: serde_json::Value = serde_json::from_str(&node.sh("cat /run/muster/enrolment.json")?)?;
-            Ok(["tries", "attemptsLeft"]
-                .iter()
-                .find_map(|k| state[k].as_u64())
-                .filter(|left| *left <= n.into())
-                .map(drop))
+            Ok((tries(&node)? <= n).then_some(()))
         })
     };
     left(3)?;
     node.sh("pkill -KILL -x musterd")?;
-    holds(&node, "systemctl is-active --quiet musterd-core.service musterd-edge.service")?;
-    assert_eq!(shown(&node)?.code, first.code, "a crash makes no second code");
+    active(&node, &["musterd-core.service", "musterd-edge.service"])?;
+    assert_eq!(
+        (shown(&node)?.code, tries(&node)?),
+        (first.code.clone(), 3),
+        "a crash makes no second code, and gives no try back"
+    );
     left(0)?;
     let locked = until("the door is shut", || {
         let said = guess()?.stderr_text();
         Ok(said.contains("too many wrong codes").then_some(said))
     })?;
     assert!(locked.contains("pairing renew") || locked.contains("eboot"), "{locked}");
-    // The right one comes too late.
-    assert!(!alice.claim(&node, &[])?.ok());
+    // The right one comes too late, and the console shows none.
+    let late = alice.claim_by(&node, &first, &[])?;
+    assert!(!late.ok() && late.stderr_text().contains("too many wrong codes"), "{}", late.stderr_text());
+    assert_eq!(node.notice()?.code, None);
     node.sh("musterd pairing renew")?;
-    let second = until("another code", || Ok(shown(&node).ok().filter(|s| s.code != first.code)))?;
+    let second = other_than(&node, &first.code)?;
     assert_eq!(second.fingerprint, first.fingerprint);
     alice.claim(&node, &[])?.check()?;
     Ok(())

@@ -1,18 +1,16 @@
 //! What a node does when it is asked: under its real units and their sandbox, with the real systemd, journald and sshd.
 
-use std::time::Duration;
+use anyhow::Context as _;
 
 use super::operator::{Operator, holds, nothing_failed, status, until};
 use super::*;
-use muster_testbed::{KeyPair, Output, binaries};
+use muster_testbed::KeyPair;
 
 /// A node with an owner, and a service of the list that prints.
 pub(super) fn operated(bed: &Testbed) -> Result<(Node, Operator)> {
     let node = installed(bed, "a")?;
     let alice = Operator::new(bed, "alice")?;
-    let pem: String = alice.authority()?.lines().map(|l| format!("      {l}\n")).collect();
-    let document = format!("muster:\n  role: init\n  api:\n    operatorCA: |\n{pem}");
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(&alice.document()?)?;
     node.put(
         "/etc/systemd/system/kubelet.service",
         b"[Unit]\nDescription=prints\n[Service]\nExecStart=/bin/bash -c 'n=0; while :; do n=$((n+1)); echo \"tick $$ $n\"; \
@@ -23,7 +21,7 @@ pub(super) fn operated(bed: &Testbed) -> Result<(Node, Operator)> {
     node.reboot()?;
     holds(&node, "test -e /var/lib/muster/bootstrapped")?;
     alice.pin(&node)?;
-    until("it answers", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
     Ok((node, alice))
 }
 
@@ -51,20 +49,25 @@ fn services_are_shown_restarted_and_read_and_no_other_is() -> Result<()> {
     assert_eq!(state["kubernetes"]["active"].as_bool(), Some(true), "{state}");
     assert!(state["health"]["uptimeSeconds"].is_u64() && state["os"]["name"].is_string(), "{state}");
 
-    let read = alice.muster(&["node", "logs", "a", "--unit", "kubelet", "-n", "4"])?.check()?.stdout_text();
+    let four = || -> Result<String> {
+        Ok(alice.muster(&["node", "logs", "a", "--unit", "kubelet", "-n", "4"])?.check()?.stdout_text())
+    };
+    // It was restarted just now.
+    let read =
+        until("its own lines", || Ok(Some(four()?).filter(|read: &String| !read.contains("systemd"))))?;
     assert_eq!(read.lines().count(), 4, "{read}");
     assert!(read.contains("tick ") && read.contains("bytes \u{fffd}"), "{read}");
-    let mut follow = alice
-        .command(&binaries()?.muster, &["node", "logs", "a", "--unit", "kubelet", "-n", "2", "--follow"]);
-    follow.env("MUSTER_CLIENT", "pki/clients/alice.pem");
-    let followed = Output::of(&mut follow, b"", Duration::from_secs(6));
-    let followed = followed.map_or_else(|e| format!("{e:#}"), |o| o.stdout_text());
-    let ticks: Vec<u32> = followed
-        .lines()
-        .filter(|l| l.contains("tick "))
-        .filter_map(|l| l.split_whitespace().last()?.parse().ok())
-        .collect();
-    assert!(ticks.len() > 4, "{followed}");
+    let follow = alice.start(&["node", "logs", "a", "--unit", "kubelet", "-n", "2", "--follow"])?;
+    let ticks = until("ticks that go on", || {
+        let said = follow.stdout();
+        // A line is whole where the next has begun.
+        let whole =
+            said.rsplit_once('\n').map_or("", |(whole, _)| whole).lines().filter(|l| l.contains("tick "));
+        let ticks: Vec<u32> = whole.filter_map(|l| l.split_whitespace().last()?.parse().ok()).collect();
+        Ok((ticks.len() > 4).then_some(ticks))
+    })
+    .with_context(|| follow.said())?;
+    drop(follow);
     assert!(ticks.windows(2).all(|w| w[1] == w[0] + 1), "none is missed and none comes twice: {ticks:?}");
     until("the journal's child ends with its follower", || {
         Ok(node.sh("pgrep -fc 'journalctl.*--follow' || true")?.trim().eq("0").then_some(()))

@@ -38,9 +38,7 @@ fn the_units_are_sound_and_there_is_an_account_that_owns_nothing() -> Result<()>
 fn the_edge_is_confined_by_landlock_and_seccomp() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("confined")?;
-    let node = installed(&bed, "a")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
-    node.reboot()?;
+    let node = waiting(&bed, "a")?;
     super::operator::holds(&node, "journalctl -u musterd-edge -o cat | grep -q 'edge: confined'")?;
     let said = node.sh("journalctl -u musterd-edge -o cat | grep 'edge: confined'")?;
     assert!(!said.contains("no Landlock"), "{said}");
@@ -59,7 +57,7 @@ fn m19_records_name_the_boot_and_the_next_boot_of_a_container_is_another() -> Re
     require_root_or_skip!();
     let bed = Testbed::prepare("boots")?;
     let node = installed(&bed, "a")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    node.describe(WAITS)?;
     let boot = || -> Result<String> {
         node.reboot()?;
         let start = node.sh("cut -d ' ' -f 22 /proc/1/stat")?.trim().to_owned();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use muster_testbed::{Output, binaries};
 
-use super::operator::{Operator, holds, shown};
+use super::operator::{Operator, Shown, holds, listens, shown};
 use super::*;
 use crate::hosts::pages::steps;
 
@@ -15,13 +15,7 @@ use crate::hosts::pages::steps;
 fn cl3_the_commands_of_the_readme_claim_a_node() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("newcomer")?;
-    let node = installed(&bed, "node-1")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
-    node.reboot()?;
-    let console = shown(&node)?;
-    holds(&node, "[ -n \"$(ss -Hltn 'sport = :7443')\" ]")?;
-    let newcomer = Operator::empty(&bed, "newcomer")?;
-    newcomer.write("code", &format!("{}\n", console.code))?;
+    let (node, newcomer, _) = newcomer(&bed, "node-1")?;
     let lines = steps("README.md", "## From nothing to a claimed node", "## Read on")?;
     let begin = lines.iter().position(|l| l.starts_with("muster pki init"));
     let lines = lines.get(begin.unwrap_or(lines.len())..).unwrap_or_default();
@@ -35,37 +29,41 @@ fn cl3_the_commands_of_the_readme_claim_a_node() -> Result<()> {
             l => format!("{l}\n"),
         })
         .collect();
-    let mut shell = newcomer.command("/bin/bash".as_ref(), &["-eux", "-o", "pipefail", "-c", &script]);
+    let said = typed_by(&newcomer, &["-eux", "-o", "pipefail", "-c", &script])?;
+    ensure!(said.contains("claimed     node-1"), "{said}");
+    holds(&node, "test -e /var/lib/muster/bootstrapped")
+}
+
+/// A node that nobody owns, and somebody who has read its console and has nothing else: the code is in a file.
+fn newcomer(bed: &Testbed, name: &str) -> Result<(Node, Operator, Shown)> {
+    let node = waiting(bed, name)?;
+    let console = shown(&node)?;
+    listens(&node)?;
+    let newcomer = Operator::empty(bed, "newcomer")?;
+    newcomer.write("code", &format!("{}\n", console.code))?;
+    Ok((node, newcomer, console))
+}
+
+/// What a shell shows that finds `muster` where an installation has it.
+fn typed_by(reader: &Operator, args: &[&str]) -> Result<String> {
+    let mut shell = reader.command("/bin/bash".as_ref(), args);
     let folder = binaries()?.muster;
     let folder = folder.parent().map(|f| f.display().to_string()).unwrap_or_default();
     shell.env("PATH", format!("{folder}:/usr/bin:/bin"));
-    let out = Output::of(&mut shell, b"", Duration::from_secs(120))?.check()?;
-    ensure!(out.stdout_text().contains("claimed     node-1"), "{}", out.stdout_text());
-    holds(&node, "test -e /var/lib/muster/bootstrapped")
+    Ok(Output::of(&mut shell, b"", Duration::from_secs(240))?.check()?.stdout_text())
 }
 
 /// The page's lines, and what else the page takes for granted.
 fn run_page(reader: &Operator, lines: &[String]) -> Result<String> {
     let script: String = lines.iter().map(|l| format!("{l}\n")).collect();
-    let mut shell = reader.command("/bin/bash".as_ref(), &["-eux", "-c", &script]);
-    let folder = binaries()?.muster;
-    let folder = folder.parent().map(|f| f.display().to_string()).unwrap_or_default();
-    shell.env("PATH", format!("{folder}:/usr/bin:/bin")).env("MUSTER_CLIENT", "pki/clients/alice.pem");
-    Ok(Output::of(&mut shell, b"", Duration::from_secs(240))?.check()?.stdout_text())
+    typed_by(reader, &["-eux", "-c", &format!("export MUSTER_CLIENT=pki/clients/alice.pem\n{script}")])
 }
 
 #[test]
 fn cl3_the_commands_of_the_pages_about_nodes_and_their_authority_run_as_they_are_written() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("nodepages")?;
-    let node = installed(&bed, "edge-1")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
-    node.sh("systemctl start --no-block musterd-core.service")?;
-    let console = shown(&node)?;
-    holds(&node, "[ -n \"$(ss -Hltn 'sport = :7443')\" ]")?;
-    let reader = Operator::empty(&bed, "reader")?;
-    reader.write("code", &format!("{}\n", console.code))?;
-
+    let (node, reader, console) = newcomer(&bed, "edge-1")?;
     let address = node.addr().to_string();
     let typed = |line: &String| {
         let line = line

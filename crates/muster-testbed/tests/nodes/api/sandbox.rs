@@ -21,7 +21,7 @@ type Outcomes = BTreeMap<String, String>;
 /// A node with our package, the probe, and what the probe looks for.
 fn probed(bed: &Testbed) -> Result<Node> {
     let node = installed(bed, "a")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    node.describe(WAITS)?;
     node.put_file(env!("CARGO_BIN_EXE_sandbox-probe").as_ref(), PROBE, 0o755)?;
     node.sh(&format!(
         "install -m 4755 {PROBE} {PROBE}-setuid

@@ -26,7 +26,7 @@ impl Screen {
             "stty cols {COLUMNS} rows {ROWS}; sh -c 'echo $$ >pid; exec {} ui --every 1s'; echo END=$?; stty -a",
             binaries()?.muster.display()
         );
-        let args = ["--foreground", "120", "/usr/bin/script", "-qec", &line, "/dev/null"];
+        let args = ["--foreground", "400", "/usr/bin/script", "-qec", &line, "/dev/null"];
         let mut command = operator.command(std::path::Path::new("/usr/bin/timeout"), &args);
         command.env("MUSTER_CLIENT", "pki/clients/alice.pem").env("TERM", "xterm").env("SHELL", "/bin/sh");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -5,29 +5,19 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use muster_testbed::{KeyPair, Node, Output, RootfsSpec, Testbed, require_root_or_skip};
+use muster_testbed::{KeyPair, Node, Output, RootfsSpec, Sudo, Testbed, require_root_or_skip};
 
 use super::operator::{Operator, field};
 
 /// A bare node, and an operator who has one key that logs in there as root.
 fn bare(bed: &Testbed) -> Result<(Node, Operator, KeyPair)> {
-    let node = bed.node("edge-1")?.boot()?;
-    let admin = bed.keygen("admin")?;
-    node.add_ssh_key("root", &admin)?;
-    let operator = Operator::new(bed)?;
-    operator.keep(&admin, "admin")?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: root, identities: [admin]}\n"))?;
-    operator.add(&node, "--pool edge")?;
-    operator.profile(
-        "tiny",
-        "profile: tiny\nepoch: 3\ntargets: [pool=edge]\n",
-        &[("join", "set -euo pipefail\nid -u\n")],
-    )?;
-    Ok((node, operator, admin))
+    let of = Operator::of_one_host(bed, "edge-1", "root", Sudo::None)?;
+    of.1.tiny()?;
+    Ok(of)
 }
 
 fn provision(operator: &Operator) -> String {
-    format!("host provision edge-1 --profile tiny --shim-binary {}", operator.built.shim.display())
+    operator.provision("edge-1", "--profile tiny")
 }
 
 /// The form as it is printed.

@@ -10,20 +10,9 @@ use super::operator::{Operator, field};
 fn limits_of_an_earlier_call_are_kept_or_their_loss_is_meant() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("kept")?;
-    let node = bed.node("edge-1")?.boot()?;
-    let admin = bed.keygen("admin")?;
-    node.add_admin("ops", &admin, Sudo::NoPassword)?;
-    let operator = Operator::new(&bed)?;
-    operator.keep(&admin, "admin")?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: ops, identities: [admin]}\n"))?;
-    operator.add(&node, "--pool edge")?;
-    operator.profile(
-        "tiny",
-        "profile: tiny\nepoch: 3\ntargets: [pool=edge]\n",
-        &[("join", "set -euo pipefail\nid -u\n")],
-    )?;
-    let shim = operator.built.shim.display().to_string();
-    let provision = format!("host provision edge-1 --shim-binary {shim} -o json");
+    let (node, operator, _) = Operator::of_one_host(&bed, "edge-1", "ops", Sudo::NoPassword)?;
+    operator.tiny()?;
+    let provision = operator.provision("edge-1", "-o json");
     let limits = "--profile tiny --controller-key keys/controller.pub;phases=join --max-deadline 10m --env HTTPS_PROXY=http://u:correct-horse@proxy";
     operator.run(&format!("{provision} {limits}"), b"")?.good()?;
     let policy = || node.sh("cat /etc/muster/shim.toml /etc/muster/authorized_keys.d/muster");
@@ -56,9 +45,7 @@ fn limits_of_an_earlier_call_are_kept_or_their_loss_is_meant() -> Result<()> {
     assert!(has("max-deadline: 600 -> 7200", "max-deadline".into()), "{changes:#?}");
     assert!(has("every phase", "phases".into()), "{changes:#?}");
     assert!(has("- variable HTTPS_PROXY", serde_json::Value::Null), "{changes:#?}");
-    let plan = operator
-        .run(&format!("host provision edge-1 --shim-binary {shim} --profile tiny --plan"), b"")?
-        .good()?;
+    let plan = operator.run(&operator.provision("edge-1", "--profile tiny --plan"), b"")?.good()?;
     assert!(plan.out.contains("policy: max-deadline: 600 -> 7200 (widens max-deadline)"), "{}", plan.out);
     assert!(plan.err.contains("--widen phases,max-deadline"), "{}", plan.err);
     for text in [&ran.out, &ran.err, &plan.out, &plan.err] {

@@ -40,7 +40,7 @@ fn m6_a_fleet_of_bash_shims_is_taken_over_without_a_break() -> Result<()> {
     operator.keep(&pool, "pool")?;
     let signer = operator.read("keys/signer.pub")?;
     old_fleet(&node, &pool.public_line()?, signer.trim())?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: ops, identities: [admin]}\n"))?;
+    operator.administrator("ops")?;
     operator.add(&node, "--user kpssh --pool old")?;
     operator.edit(|t| {
         t.replace("      user: kpssh\n", "      user: kpssh\n      identities: [pool]\n    envelope: 1\n    vars: {KPSSH_NODE_NAME: {from: name}}\n")
@@ -73,7 +73,6 @@ fn m6_a_fleet_of_bash_shims_is_taken_over_without_a_break() -> Result<()> {
     std::fs::write(dir.join("join.sh"), JOIN)?;
 
     // Ours at its place, with a login of its own beside it; the old one goes on without a change.
-    let shim = operator.built.shim.display().to_string();
     operator.profile(
         "new",
         "profile: new\nepoch: 1\ntargets: [pool=old]\n",
@@ -85,7 +84,7 @@ fn m6_a_fleet_of_bash_shims_is_taken_over_without_a_break() -> Result<()> {
     let block = "  provision: {profiles: [new], drop-in: kpssh, envelope-1: {on-disconnect: finish}}\n";
     operator.edit(|t| t.replace("defaults:\n", &format!("defaults:\n{block}")))?;
     let bash = node.sh("sha256sum /opt/kpssh/kpssh-shim")?;
-    let provision = format!("host provision old-1 --shim-binary {shim}");
+    let provision = operator.provision("old-1", "");
     let ran = operator.run(&provision, b"")?.good()?;
     assert!(ran.err.contains("envelope 1 is taken"), "{}", ran.err);
     assert!(node.sh("cat /etc/muster/shim.toml")?.contains("on-disconnect = \"finish\""));
@@ -101,7 +100,10 @@ fn m6_a_fleet_of_bash_shims_is_taken_over_without_a_break() -> Result<()> {
     joined(&operator)?;
 
     // The end of it: the fleet's own way in goes, then envelope 1 and the drop-in. That the bash shim comes back must be meant.
-    node.sh("userdel -f -r kpssh 2>/dev/null; rm /etc/sudoers.d/kpssh /etc/ssh/sshd_config.d/50-kpssh.conf; systemctl reload ssh; sleep 1")?;
+    node.sh(
+        "userdel -f -r kpssh 2>/dev/null; rm /etc/sudoers.d/kpssh /etc/ssh/sshd_config.d/50-kpssh.conf; ",
+    )?;
+    node.reload_ssh()?;
     operator.edit(|_| now.replace(block, "  provision: {profiles: [new]}\n"))?;
     let rows = operator.run(&format!("{provision} -o json"), b"")?.ended(4)?.json()?;
     assert_eq!(field(&rows, "old-1", "reason"), "provision-widens", "{rows:#}");

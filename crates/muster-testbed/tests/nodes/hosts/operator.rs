@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use muster_testbed::{Binaries, KeyPair, Node, Testbed, binaries};
+use muster_testbed::{Binaries, KeyPair, Node, Sudo, Testbed, binaries};
 use serde_json::Value;
 
 /// The operator.
@@ -50,6 +50,44 @@ impl Operator {
         let operator = Self { dir, built: binaries()? };
         operator.run("init --danger-no-passphrase", b"")?.good()?;
         Ok(operator)
+    }
+
+    /// A booted node that the inventory has, and whose administrator is whom it says: `root`, or another with this sudo.
+    pub(crate) fn of_one_host(
+        bed: &Testbed,
+        name: &str,
+        user: &str,
+        sudo: Sudo<'_>,
+    ) -> Result<(Node, Self, KeyPair)> {
+        let node = bed.node(name)?.boot()?;
+        let admin = bed.keygen("admin")?;
+        if user == "root" {
+            node.add_ssh_key("root", &admin)?;
+        } else {
+            node.add_admin(user, &admin, sudo)?;
+        }
+        let operator = Self::new(bed)?;
+        operator.keep(&admin, "admin")?;
+        operator.administrator(user)?;
+        operator.add(&node, "--pool edge")?;
+        Ok((node, operator, admin))
+    }
+
+    /// The inventory's: who logs in to provision, with the key `admin`.
+    pub(crate) fn administrator(&self, user: &str) -> Result<()> {
+        let line = format!("defaults:\n  admin: {{user: {user}, identities: [admin]}}\n");
+        self.edit(|t| t.replace("defaults:\n", &line))
+    }
+
+    /// The smallest profile for hosts of the pool `edge`.
+    pub(crate) fn tiny(&self) -> Result<()> {
+        let manifest = "profile: tiny\nepoch: 3\ntargets: [pool=edge]\n";
+        self.profile("tiny", manifest, &[("join", "set -euo pipefail\nid -u\n")])
+    }
+
+    /// `host provision` of a host with the shim that was built.
+    pub(crate) fn provision(&self, host: &str, more: &str) -> String {
+        format!("host provision {host} --shim-binary {} {more}", self.built.shim.display())
     }
 
     fn command(&self, line: &str) -> Command {

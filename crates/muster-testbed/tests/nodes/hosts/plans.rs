@@ -3,29 +3,17 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use muster_testbed::{Cable, Sudo, Testbed, require_root_or_skip};
+use muster_testbed::{Cable, PATIENCE, Sudo, Testbed, require_root_or_skip, wait_until};
 
 use super::operator::{Operator, field};
-use super::troubles::until;
 
 #[test]
 fn plans_change_nothing_a_killed_provisioning_is_resumed_and_floors_are_set() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("plans")?;
-    let node = bed.node("edge-1")?.boot()?;
-    let admin = bed.keygen("admin")?;
-    node.add_ssh_key("root", &admin)?;
-    let operator = Operator::new(&bed)?;
-    operator.keep(&admin, "admin")?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: root, identities: [admin]}\n"))?;
-    operator.add(&node, "--pool edge")?;
-    operator.profile(
-        "tiny",
-        "profile: tiny\nepoch: 3\ntargets: [pool=edge]\n",
-        &[("join", "set -euo pipefail\ntrue\n")],
-    )?;
-    let shim = operator.built.shim.display().to_string();
-    let provision = format!("host provision edge-1 --profile tiny --shim-binary {shim} -o json");
+    let (node, operator, admin) = Operator::of_one_host(&bed, "edge-1", "root", Sudo::None)?;
+    operator.tiny()?;
+    let provision = operator.provision("edge-1", "--profile tiny -o json");
 
     let rows = operator.run(&format!("{provision} --plan"), b"")?.good()?.json()?;
     assert_eq!(field(&rows, "edge-1", "result"), "to do", "{rows:#}");
@@ -36,7 +24,7 @@ fn plans_change_nothing_a_killed_provisioning_is_resumed_and_floors_are_set() ->
     // Killed in the middle, of which the way to the host makes sure; the next one goes on with it.
     let cable = node.bad_cable(Cable { delay: Duration::from_millis(50), loss_percent: 0 })?;
     let mut run = operator.start(&provision, b"")?;
-    until("the transaction", Duration::from_secs(90), || {
+    wait_until("the transaction", PATIENCE, || {
         Ok(node.exec(&["test", "-e", "/var/lib/muster/provision/open/id"])?.ok())
     })?;
     let group = run.id().to_string();

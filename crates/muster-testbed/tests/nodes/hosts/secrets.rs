@@ -56,15 +56,10 @@ exit "$MUSTER_CODE"
 fn no_secret_is_on_a_command_line_in_a_log_or_in_what_is_shown() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("canary")?;
-    let node = bed.node("edge-1")?.boot()?;
-    let admin = bed.keygen("admin")?;
-    node.add_admin("ops", &admin, Sudo::Password("sudo-canary-7f3a9c51"))?;
+    let sudo = Sudo::Password("sudo-canary-7f3a9c51");
+    let (node, operator, _) = Operator::of_one_host(&bed, "edge-1", "ops", sudo)?;
     // The worst sudo there is: it logs what goes in and out, for everybody.
     node.put("/etc/sudoers.d/00-log", b"Defaults log_input, log_output, use_pty\n", 0o440)?;
-    let operator = Operator::new(&bed)?;
-    operator.keep(&admin, "admin")?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: ops, identities: [admin]}\n"))?;
-    operator.add(&node, "--pool edge")?;
     let manifest = "profile: loud\nepoch: 1\ntargets: [pool=edge]\nparams:\n  MUSTER_TOKEN: {pattern: \"[a-z0-9-]+\"}\n  MUSTER_CODE: {pattern: \"[0-9]\"}\n";
     let scripts = ["install", "join", "leave", "uninstall"].map(|phase| (phase, LOUD));
     operator.profile("loud", manifest, &scripts)?;
@@ -73,16 +68,13 @@ fn no_secret_is_on_a_command_line_in_a_log_or_in_what_is_shown() -> Result<()> {
 
     let stop = Arc::new(AtomicBool::new(false));
     let watcher = watch(node.clone(), Arc::clone(&stop));
-    let shim = operator.built.shim.display().to_string();
     let mut shown = Vec::new();
     let mut keep = |what: String, ran: Ran, code: i32| -> Result<()> {
         let ran = ran.ended(code).with_context(|| what.clone())?;
         shown.push((what, format!("{}\n{}", ran.out, ran.err)));
         Ok(())
     };
-    let provision = format!(
-        "host provision edge-1 --profile loud --shim-binary {shim} --sudo-password-file sudo-password"
-    );
+    let provision = operator.provision("edge-1", "--profile loud --sudo-password-file sudo-password");
     keep("provision".into(), operator.run(&provision, b"")?, 0)?;
     for phase in ["install", "join", "leave", "uninstall"] {
         for (form, code, exit) in [("table", 0, 0), ("json", 3, 10), ("yaml", 0, 0)] {
@@ -125,20 +117,10 @@ fn no_secret_is_on_a_command_line_in_a_log_or_in_what_is_shown() -> Result<()> {
 fn ve21_a_stolen_controller_key_opens_nothing_and_the_doctor_proves_it() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("thief")?;
-    let node = bed.node("edge-1")?.boot()?;
-    let admin = bed.keygen("admin")?;
-    node.add_admin("ops", &admin, Sudo::NoPassword)?;
-    let operator = Operator::new(&bed)?;
-    operator.keep(&admin, "admin")?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: ops, identities: [admin]}\n"))?;
-    operator.add(&node, "--pool edge")?;
-    operator.profile(
-        "tiny",
-        "profile: tiny\nepoch: 1\ntargets: [pool=edge]\n",
-        &[("join", "set -euo pipefail\ntrue\n")],
-    )?;
+    let (node, operator, _) = Operator::of_one_host(&bed, "edge-1", "ops", Sudo::NoPassword)?;
+    operator.tiny()?;
+    operator.run(&operator.provision("edge-1", "--profile tiny"), b"")?.good()?;
     let shim = operator.built.shim.display().to_string();
-    operator.run(&format!("host provision edge-1 --profile tiny --shim-binary {shim}"), b"")?.good()?;
     let doctor = format!("host doctor edge-1 -o json --shim-binary {shim}");
     let ran = operator.run(&doctor, b"")?;
     let rows = ran.json()?;

@@ -1,9 +1,9 @@
 //! What goes wrong, and what is said and done then.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use muster_testbed::{KeyPair, Node, Sudo, Testbed, require_root_or_skip};
+use anyhow::Result;
+use muster_testbed::{Node, PATIENCE, Sudo, Testbed, require_root_or_skip, wait_until};
 
 use super::operator::{Operator, field, fingerprint};
 
@@ -12,27 +12,16 @@ const MANIFEST: &str = "profile: slow\nepoch: 3\ntargets: [pool=edge]\nparams:\n
     phases:\n  join: {deadline: 2m}\n";
 
 /// A host that takes the profile `slow`.
-fn slow_host(bed: &Testbed, name: &str) -> Result<(Node, Operator, KeyPair)> {
-    let node = bed.node(name)?.boot()?;
-    let admin = bed.keygen("admin")?;
-    node.add_ssh_key("root", &admin)?;
-    let operator = Operator::new(bed)?;
-    operator.keep(&admin, "admin")?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: root, identities: [admin]}\n"))?;
-    operator.add(&node, "--pool edge")?;
+fn slow_host(bed: &Testbed, name: &str) -> Result<(Node, Operator)> {
+    let (node, operator, _) = Operator::of_one_host(bed, name, "root", Sudo::None)?;
     operator.profile("slow", MANIFEST, &[("join", SLOW), ("leave", "set -euo pipefail\nexit 7\n")])?;
-    let shim = operator.built.shim.display().to_string();
-    operator.run(&format!("host provision {name} --profile slow --shim-binary {shim}"), b"")?.good()?;
-    Ok((node, operator, admin))
+    operator.run(&operator.provision(name, "--profile slow"), b"")?.good()?;
+    Ok((node, operator))
 }
 
-pub(super) fn until(what: &str, limit: Duration, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
-    let begun = Instant::now();
-    while !ready()? {
-        ensure!(begun.elapsed() < limit, "{what} did not come within {limit:?}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
+/// The script of a run has begun.
+fn begun(node: &Node) -> Result<()> {
+    wait_until("the run", PATIENCE, || Ok(node.exec(&["test", "-e", "/run/begun"])?.ok()))
 }
 
 /// A busy host is waited for and then gets its run, once; a script's failure, a refusal and a busy host each have their code.
@@ -40,9 +29,9 @@ pub(super) fn until(what: &str, limit: Duration, mut ready: impl FnMut() -> Resu
 fn s13_busy_is_waited_for_and_every_end_has_its_own_code() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("busy")?;
-    let (node, operator, _) = slow_host(&bed, "edge-1")?;
+    let (node, operator) = slow_host(&bed, "edge-1")?;
     let first = operator.start("host join edge-1 --profile slow --param MUSTER_SECONDS=110 -o json", b"")?;
-    until("the first run", Duration::from_secs(90), || Ok(node.exec(&["test", "-e", "/run/begun"])?.ok()))?;
+    begun(&node)?;
     let probe = operator.run("host probe edge-1 -o json", b"")?.good()?.json()?;
     assert_eq!(field(&probe, "edge-1", "facts")["running"]["phase"], "join", "{probe:#}");
 
@@ -57,7 +46,7 @@ fn s13_busy_is_waited_for_and_every_end_has_its_own_code() -> Result<()> {
         || Ok::<_, anyhow::Error>(node.journal_of(&["--identifier=muster-shim"])?.matches("busy").count());
     let before = refused()?;
     let patient = operator.start("host join edge-1 --profile slow --param MUSTER_SECONDS=0 -o json", b"")?;
-    until("a busy host", Duration::from_secs(60), || Ok(refused()? > before))?;
+    wait_until("a busy host", PATIENCE, || Ok(refused()? > before))?;
     node.sh("touch /run/go")?;
     let first = Operator::finish(first)?.good()?.json()?;
     assert_eq!(field(&first, "edge-1", "sent"), 1);
@@ -106,12 +95,14 @@ fn s13_busy_is_waited_for_and_every_end_has_its_own_code() -> Result<()> {
 fn s13_a_link_cut_in_a_run_is_an_unknown_outcome_that_the_host_is_asked_for() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("cut")?;
-    let (node, operator, _) = slow_host(&bed, "edge-1")?;
+    let (node, operator) = slow_host(&bed, "edge-1")?;
     let run = operator.start("host join edge-1 --profile slow --param MUSTER_SECONDS=100 -o json", b"")?;
-    until("the run", Duration::from_secs(90), || Ok(node.exec(&["test", "-e", "/run/begun"])?.ok()))?;
+    begun(&node)?;
     node.cut_link()?;
     // The host ends the tree about 15 s after it lost us; then it can be asked again.
-    until("the end of the script", Duration::from_secs(60), || Ok(node.pids("^sleep 100$")?.is_empty()))?;
+    wait_until("the end of the script", Duration::from_secs(60), || {
+        Ok(node.pids("^sleep 100$")?.is_empty())
+    })?;
     node.restore_link()?;
     let ran = Operator::finish(run)?.ended(8)?;
     let rows = ran.json()?;
@@ -133,7 +124,7 @@ fn s13_a_link_cut_in_a_run_is_an_unknown_outcome_that_the_host_is_asked_for() ->
 fn st5_a_changed_host_key_stops_everything_until_it_is_rotated() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("rekeyed")?;
-    let (node, operator, _) = slow_host(&bed, "edge-1")?;
+    let (node, operator) = slow_host(&bed, "edge-1")?;
     let old = fingerprint(&node)?;
     node.sh("rm /etc/ssh/ssh_host_*; ssh-keygen -A; systemctl restart ssh")?;
     node.wait_ssh()?;
@@ -164,16 +155,9 @@ fn st5_a_changed_host_key_stops_everything_until_it_is_rotated() -> Result<()> {
 fn a_login_that_is_not_proven_is_put_back_and_keys_rotate_without_a_gap() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("proof")?;
-    let node = bed.node("edge-1")?.boot()?;
-    let admin = bed.keygen("admin")?;
-    node.add_admin("ops", &admin, Sudo::NoPassword)?;
-    let operator = Operator::new(&bed)?;
-    operator.keep(&admin, "admin")?;
-    operator.edit(|t| t.replace("defaults:\n", "defaults:\n  admin: {user: ops, identities: [admin]}\n"))?;
-    operator.add(&node, "--pool edge")?;
+    let (node, operator, _) = Operator::of_one_host(&bed, "edge-1", "ops", Sudo::NoPassword)?;
     operator.profile("slow", MANIFEST, &[("join", SLOW)])?;
-    let shim = operator.built.shim.display().to_string();
-    let provision = format!("host provision edge-1 --profile slow --shim-binary {shim} -o json");
+    let provision = operator.provision("edge-1", "--profile slow -o json");
     let sums =
         || node.sh("find /etc/passwd /etc/ssh /etc/sudoers.d /usr/bin -type f | sort | xargs sha256sum");
     let before = sums()?;
@@ -201,7 +185,7 @@ fn a_login_that_is_not_proven_is_put_back_and_keys_rotate_without_a_gap() -> Res
 fn cl1_hosts_that_are_not_reached_never_end_with_success() -> Result<()> {
     require_root_or_skip!();
     let bed = Testbed::prepare("not-reached")?;
-    let (node, operator, admin) = slow_host(&bed, "edge-1")?;
+    let (node, operator) = slow_host(&bed, "edge-1")?;
     let addr = node.addr().to_string();
     let key = fingerprint(&node)?;
     operator
@@ -219,7 +203,6 @@ fn cl1_hosts_that_are_not_reached_never_end_with_success() -> Result<()> {
             b"",
         )?
         .good()?;
-    let _ = admin;
     for line in
         ["host probe", "host leave --profile slow", "host floor show", "host floor raise --profile slow"]
     {

@@ -21,7 +21,7 @@ impl Bare {
 
     /// Nobody's, and never built.
     fn fresh(&self) -> Result<()> {
-        self.node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+        self.node.describe(WAITS)?;
         self.node.sh("systemctl stop musterd-edge musterd-core muster-bootstrap muster-claimed.target; systemctl reset-failed; \
              rm -rf /var/lib/muster/api /var/lib/muster/bootstrapped /var/lib/muster/node.json /run/muster/*.json /run/muster/described; \
              systemctl start musterd-core")?;
@@ -71,10 +71,8 @@ impl Bare {
 
     /// What a claim that was cut off came to.
     fn came_to(&self, step: &str, owned: bool, code: Option<&str>) -> Result<()> {
-        holds(
-            &self.node,
-            "systemctl is-active --quiet musterd-core musterd-edge && [ -n \"$(ss -Hltn 'sport = :7443')\" ]",
-        )?;
+        active(&self.node, &["musterd-core", "musterd-edge"])?;
+        listens(&self.node)?;
         assert_eq!(self.is_owned()?, owned, "{step}");
         if !owned {
             assert!(!self.node.exec(&["test", "-e", "/var/lib/muster/bootstrapped"])?.ok(), "{step}");
@@ -155,14 +153,14 @@ fn fault_kill_core_during_a_document_is_not_begun_or_done() -> Result<()> {
     ] {
         bare.fresh()?;
         bare.claim(false)?.check()?;
-        until("its owner is let in", || Ok(bare.alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+        bare.alice.is_let_in(&bare.node)?;
         let trap = bare.node.trap(bare.node.outer_pid(CORE)?, step, "KILL")?;
         let apply = || bare.alice.muster(&["node", "apply", "a", "--file", &bare.document]);
         let out = apply()?;
         trap.wait().with_context(|| format!("{step:?}: {}", out.stderr_text()))?;
         assert_eq!(out.code(), Some(8), "{step:?}: {}", out.stderr_text());
         drop(trap);
-        until("its owner is let in", || Ok(bare.alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+        bare.alice.is_let_in(&bare.node)?;
         if !begun {
             assert!(!bare.node.exec(&["test", "-e", "/var/lib/muster/bootstrapped"])?.ok(), "{step:?}");
             apply()?.check()?;

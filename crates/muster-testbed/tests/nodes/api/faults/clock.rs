@@ -31,7 +31,7 @@ fn issue(alice: &Operator, name: &str, from: &str, to: &str) -> Result<()> {
 /// What a node says to somebody with this certificate, by a client that does not judge it itself.
 fn asks(rig: &Rig, name: &str) -> Result<String> {
     let script = format!(
-        "(printf 'GET /v1/health HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n'; sleep 2) | openssl s_client -ign_eof -connect {}:7443 \
+        "(printf 'GET /v1/health HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n') | openssl s_client -ign_eof -connect {}:7443 \
          -cert pki/clients/{name}.pem -key pki/clients/{name}.key 2>&1 || true",
         rig.node.addr()
     );

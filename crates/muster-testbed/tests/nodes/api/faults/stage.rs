@@ -4,10 +4,7 @@
 //! bootc-status(8), the recorded status of `crates/musterd/src/ops/upgrade/bootc`, lines of progress, and a pull that takes until
 //! somebody says `go`. What was staged is never booted: that is `rollout.rs`'s. Everything around it is real: the units that it runs in, systemd, the sandbox of the core.
 
-use std::process::{Child, Stdio};
-
 use super::*;
-use muster_testbed::binaries;
 
 pub(super) const IMAGE: &str = "registry.example.com/os/node:2";
 const POLICY: &str = r#"{"default":[{"type":"reject"}],"transports":{"docker":{"registry.example.com":[{"type":"sigstoreSigned","keyPath":"/k"}]}}}"#;
@@ -39,54 +36,8 @@ pub(super) fn rig(name: &str) -> Result<Rig> {
 }
 
 /// A client that stages.
-pub(super) struct Client {
-    child: Child,
-    out: std::path::PathBuf,
-}
-
-impl Client {
-    pub(super) fn start(rig: &Rig, image: &str) -> Result<Self> {
-        Self::run(rig, &["node", "upgrade", "a", "--image", image, "--stage-only", "--yes"])
-    }
-
-    pub(super) fn run(rig: &Rig, args: &[&str]) -> Result<Self> {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let out = rig.alice.file(&format!("stage-{number}"));
-        let mut command = rig.alice.command(&binaries()?.muster, args);
-        command.env("MUSTER_CLIENT", "pki/clients/alice.pem");
-        let file = std::fs::File::create(&out)?;
-        let child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
-        Ok(Self { child, out })
-    }
-
-    pub(super) fn said(&self) -> String {
-        std::fs::read_to_string(&self.out).unwrap_or_default()
-    }
-
-    pub(super) fn until(&self, words: &str) -> Result<()> {
-        until(words, || Ok(self.said().contains(words).then_some(()))).with_context(|| self.said())
-    }
-
-    pub(super) fn ends(&mut self, code: i32) -> Result<()> {
-        self.ends_within(Duration::from_secs(60), code)
-    }
-
-    pub(super) fn ends_within(&mut self, limit: Duration, code: i32) -> Result<()> {
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait()? {
-                break status;
-            }
-            if begun.elapsed() > limit {
-                let _ = self.child.kill();
-                bail!("the client does not end: {}", self.said());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        };
-        anyhow::ensure!(status.code() == Some(code), "{status}, not {code}: {}", self.said());
-        Ok(())
-    }
+pub(super) fn stages(rig: &Rig, image: &str) -> Result<Running> {
+    rig.alice.start(&["node", "upgrade", "a", "--image", image, "--stage-only", "--yes"])
 }
 
 impl Rig {
@@ -122,7 +73,7 @@ fn fault_kill_core_or_edge_during_a_stage_and_the_pull_goes_on() -> Result<()> {
     // Before it was written down: nothing was begun.
     rig.fresh()?;
     let trap = node.trap(node.outer_pid(CORE)?, Step::placed("stage.json", 1), "KILL")?;
-    let mut client = Client::start(&rig, IMAGE)?;
+    let mut client = stages(&rig, IMAGE)?;
     trap.wait()?;
     client.ends(8)?;
     rig.answers()?;
@@ -131,7 +82,7 @@ fn fault_kill_core_or_edge_during_a_stage_and_the_pull_goes_on() -> Result<()> {
 
     // In the middle, the core: it goes on under its own clock, and the next core has it.
     let seq = rig.seq()?;
-    let mut client = Client::start(&rig, IMAGE)?;
+    let mut client = stages(&rig, IMAGE)?;
     client.until("Fetched 3")?;
     let (pid, clock) = (rig.unit("MainPID")?, rig.unit("RuntimeMaxUSec")?);
     assert_eq!(clock, "30min");
@@ -139,7 +90,7 @@ fn fault_kill_core_or_edge_during_a_stage_and_the_pull_goes_on() -> Result<()> {
     client.ends(8)?;
     rig.answers()?;
     assert_eq!(rig.unit("MainPID")?, pid, "the same pull");
-    let mut second = Client::start(&rig, IMAGE)?;
+    let mut second = stages(&rig, IMAGE)?;
     second.until("layers needed: 11")?;
     let other = rig.alice.muster(&[
         "node",
@@ -157,7 +108,7 @@ fn fault_kill_core_or_edge_during_a_stage_and_the_pull_goes_on() -> Result<()> {
     second.ends(8)?;
     rig.answers()?;
     assert_eq!(rig.unit("MainPID")?, pid, "the same pull");
-    let mut third = Client::start(&rig, IMAGE)?;
+    let mut third = stages(&rig, IMAGE)?;
     third.until("layers needed: 11")?;
     node.sh("touch /run/go")?;
     third.ends(0)?;
@@ -173,7 +124,7 @@ fn fault_kill_core_or_edge_during_a_stage_and_the_pull_goes_on() -> Result<()> {
     // One that fails while nobody is there says so to who asks the record.
     rig.fresh()?;
     let seq = rig.seq()?;
-    let mut client = Client::start(&rig, IMAGE)?;
+    let mut client = stages(&rig, IMAGE)?;
     client.until("Fetched 2")?;
     node.sh("systemctl stop musterd-edge musterd-core.service; touch /run/fail /run/go")?;
     client.ends(8)?;
@@ -192,7 +143,7 @@ fn fault_power_cut_during_a_stage_and_kill_core_or_edge_before_an_apply() -> Res
     let rig = rig("fault-apply")?;
     let node = &rig.node;
     rig.fresh()?;
-    let mut client = Client::start(&rig, IMAGE)?;
+    let mut client = stages(&rig, IMAGE)?;
     client.until("Fetched 2")?;
     node.power_off()?;
     node.power_on()?;
@@ -203,7 +154,7 @@ fn fault_power_cut_during_a_stage_and_kill_core_or_edge_before_an_apply() -> Res
     // Staged again, and one of the two is killed when it has answered that it boots it: the next core does it, or this one.
     node.sh("touch /run/go")?;
     for (n, killed, last) in [(2, CORE, "resumed"), (4, EDGE, "outcome")] {
-        Client::start(&rig, IMAGE)?.ends(0)?;
+        stages(&rig, IMAGE)?.ends(0)?;
         rig.pulled(n, true)?;
         let (boots, seq) = (node.exits().len(), rig.seq()?);
         let process = node.outer_pid(killed)?;
@@ -215,8 +166,11 @@ fn fault_power_cut_during_a_stage_and_kill_core_or_edge_before_an_apply() -> Res
             if seen("the promise", || std::path::Path::new(&there).exists()).is_err() {
                 panic!("no promise: {:?}", client.join().expect("the client"));
             }
-            // The answer is out, and the deed is half a second away.
-            std::thread::sleep(Duration::from_millis(300));
+            // The answer goes out after its outcome was written, and the deed is some tenths of a second later.
+            let answered = |r: &Value| {
+                r["op"] == "upgrade-apply" && r["event"] == "outcome" && r["seq"].as_u64() > Some(seq)
+            };
+            seen("its outcome", || on_disk(node).is_ok_and(|all| all.iter().any(answered)))?;
             outer_kill("KILL", process)?;
             until("it reboots by itself", || Ok((node.exits().len() > boots).then_some(())))?;
             // It was answered, or not; and what comes back is not what was staged.
