@@ -4,6 +4,7 @@ mod bootstrap_tests;
 mod claim_tests;
 mod control_tests;
 mod crash_tests;
+mod kept_tests;
 mod lock_tests;
 mod modes_tests;
 mod ops_tests;

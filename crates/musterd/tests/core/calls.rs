@@ -156,6 +156,32 @@ fn m15_without_a_role_every_operation_is_refused() {
 }
 
 #[test]
+fn s17_a_new_link_ends_the_one_before() {
+    use std::io::Read as _;
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    let mut before = node.link();
+    let handle = before.open(&operators.proof("alice", Role::Admin, 2));
+    let edge = node.link();
+    assert_eq!(before.stream.read(&mut [0]).unwrap(), 0, "it is closed");
+    assert!(edge.health(&handle).is_none(), "and its clients are nobody's");
+}
+
+/// An authority whose client has no role could manage the node no more, and nobody would notice before it was the owner.
+#[test]
+fn s15_a_proof_without_a_role_makes_nobody_the_owner() {
+    let (operators, next) = (Operators::new(1), Operators::new(2));
+    let node = Node::owned(&operators);
+    let mut edge = node.link();
+    let proof = muster_needs::require!(crate::openssl::files_of(&next, "/CN=nobody/O=acme")).certificate;
+    let handle = edge.open(&operators.proof("alice", Role::Admin, 3));
+    let body = serde_json::json!({ "operatorCA": next.pem, "proof": proof }).to_string();
+    let got = edge.call_with(&handle, Ask::CaRotate, "POST /v1/ca/rotate", body.as_bytes(), None);
+    assert_eq!((got.reply.status, got.reason().as_str()), (400, "bad-proof"));
+    assert!(String::from_utf8_lossy(&got.body).contains("names no role"), "{got:?}");
+}
+
+#[test]
 fn s17_a_handle_that_is_none_or_not_of_this_link_is_closed_without_an_answer() {
     let operators = Operators::new(1);
     let mut node = Node::owned(&operators);

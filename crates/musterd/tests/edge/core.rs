@@ -308,6 +308,15 @@ fn answer(state: &Shared, call: &Call, body: &[u8], stream: &mut UnixStream) {
             std::thread::sleep(Duration::from_secs(1));
             reply(stream, 200, "application/json", b"{\"status\":\"drained\"}");
         }
+        // Its beginning, and no end.
+        Ask::Kubeconfig { server: Some(server) } if server == "half" => {
+            begin(stream, 200, "application/yaml");
+            piece(stream, b"kind: Config\n");
+        }
+        // Whole, and longer than an answer may be that is no stream.
+        Ask::Kubeconfig { server: Some(server) } if server == "long" => {
+            reply(stream, 200, "application/yaml", &vec![b'x'; (4 << 20) + 1]);
+        }
         Ask::Kubeconfig { .. } => reply(stream, 200, "application/yaml", b"kind: Config\n"),
         _ => {
             let proof = call.proof.clone().unwrap_or_default();

@@ -58,8 +58,10 @@ fn what_there_is_not_is_told_with_what_there_is() {
     }
     let got = get("/v1/enroll", &["-X", "POST"]);
     assert_eq!((got.status, got.reason().as_str()), (409, "claimed"));
-    let got = get("/v1/health", &["-H", "Origin: https://evil.example"]);
-    assert_eq!((got.status, got.reason().as_str()), (403, "browser"));
+    for header in ["Origin: https://evil.example", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: none"] {
+        let got = get("/v1/health", &["-H", header]);
+        assert_eq!((got.status, got.reason().as_str()), (403, "browser"), "{header}");
+    }
 }
 
 #[test]
@@ -71,6 +73,11 @@ fn m15_a_proof_goes_to_the_core_as_it_came() {
     let got = curl(at, Some(&alice), "/v1/upgrade/apply", &["-d", "{}", "-H", "Muster-Proof: 1 aa bb cc"]);
     assert_eq!(got.json()["proof"], "1 aa bb cc", "{got:?}");
     assert_eq!(got.json()["bytes"], 2, "what was signed is what is sent");
+    for (length, status) in [(4096, 200), (4097, 400)] {
+        let proof = format!("Muster-Proof: {}", "x".repeat(length));
+        let got = curl(at, Some(&alice), "/v1/upgrade/apply", &["-d", "{}", "-H", &proof]);
+        assert_eq!(got.status, status, "{length}: {got:?}");
+    }
     let twice = ["-d", "{}", "-H", "Muster-Proof: a", "-H", "Muster-Proof: b"];
     assert_eq!(curl(at, Some(&alice), "/v1/upgrade/apply", &twice).status, 400);
 }

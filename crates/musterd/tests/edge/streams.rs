@@ -94,6 +94,11 @@ fn an_answer_that_was_cut_off_does_not_look_whole() {
     }
     let got = curl(at, Some(&alice), "/v1/lifecycle/reboot", &["-d", "{}"]);
     assert_eq!((got.status, got.reason().as_str()), (500, "core-lost"));
+    // What is no stream is whole, of a bounded length, or nothing.
+    for server in ["half", "long"] {
+        let got = curl(at, Some(&alice), &format!("/v1/kubeconfig?server={server}"), &[]);
+        assert_eq!((got.status, got.reason().as_str()), (500, "core-lost"), "{server}");
+    }
 }
 
 #[test]

@@ -134,6 +134,13 @@ fn a_claim_that_would_build_is_refused_until_it_is_meant() -> Result<()> {
     let node = installed(&bed, "a")?;
     let alice = Operator::new(&bed, "alice")?;
     node.describe("muster:\n  role: init\n  cluster:\n    name: lab\n  api:\n    enabled: true\n")?;
+    // A /run on a disk would keep the code for whoever reads that disk later: there is none.
+    let on_disk = b"[Service]\nBindPaths=/opt/run:/run/muster\n";
+    node.put("/run/systemd/system/musterd-core.service.d/disk.conf", on_disk, 0o644)?;
+    node.sh("mkdir -p /opt/run; systemctl daemon-reload; systemctl start --no-block musterd-core")?;
+    holds(&node, "journalctl -u musterd-core -o cat | grep -q 'the pairing code must not be on a disk'")?;
+    assert_eq!(node.sh("ls /opt/run/enrolment.json 2>/dev/null || true")?, "");
+    // The drop-in goes with the boot.
     node.reboot()?;
     let refused = alice.claim(&node, &[])?;
     let said = refused.stderr_text();

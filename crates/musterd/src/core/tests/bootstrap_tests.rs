@@ -112,6 +112,21 @@ fn s18_killed_at_any_step_of_a_bootstrap_the_marker_is_last() {
     }
 }
 
+/// What came with the claim may not be in its place yet: by what lies there the node might become what its owner did not ask for.
+#[test]
+fn s18_while_a_claim_is_not_complete_nothing_is_built() {
+    let node = node();
+    owned(&node, "role: init");
+    node.write("/var/lib/muster/api/pending.json", "{}");
+    let waits = bootstrap(&node).expect_err("its document may be another");
+    assert!(
+        waits.contains("a claim is not complete") && !node.has("/var/lib/muster/bootstrapped"),
+        "{waits}"
+    );
+    node.open();
+    assert!(bootstrap(&node).expect("built").contains("init"));
+}
+
 #[test]
 fn a_node_that_is_taken_apart_is_not_built() {
     let node = node();

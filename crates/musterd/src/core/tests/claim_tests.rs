@@ -1,5 +1,7 @@
 //! The claim: one guess a run, tries that a crash gives nothing back of, and the fixed order.
 
+use super::super::disk::Disk;
+use super::super::hold;
 use super::*;
 use muster_core::machine::{Hold, Membership};
 use muster_core::{Machine, Operation};
@@ -135,6 +137,8 @@ fn m17_five_wrong_codes_shut_the_door_and_a_crash_opens_none() {
     }
     let answer = claim_with(&owner, &code, body(&operators, None), "10.0.0.9");
     assert_eq!((answer.status, reason(&answer).as_str()), (409, "locked"), "also for who has the right one");
+    let begun = step_one(&owner, &code, "10.0.0.9");
+    assert!(begun.is_err_and(|a| reason(&a) == "locked"), "and no exchange is begun any more");
     let shown = node.read("/dev/console");
     assert!(shown.contains("10.0.0.66"), "the console names who spent them: {shown}");
     // Root opens it again, or a boot does.
@@ -174,14 +178,14 @@ fn m17_the_code_is_of_one_boot_and_what_is_damaged_is_begun_afresh() {
     node.document(MAINTENANCE);
     drop(node.open());
     let first = node.code();
-    let mut kept = state(&node);
+    let (sound, mut kept) = (state(&node), state(&node));
     assert_eq!(fs::metadata(node.at("/run/muster/enrolment.json")).expect("there").mode() & 0o7777, 0o600);
     kept["boot"] = "00000000-0000-0000-0000-000000000000".into();
     let damaged = [
         "{",
         "{\"code\":\"K7QM-93XF\"}",
         &kept.to_string(),
-        &kept.to_string().replace("\"tries\":5", "\"tries\":6"),
+        &sound.to_string().replace("\"tries\":5", "\"tries\":6"),
     ];
     for text in damaged {
         fs::write(node.at("/run/muster/enrolment.json"), text).expect("written");
@@ -403,6 +407,47 @@ fn s18_a_disk_that_fails_at_any_step_makes_no_half_an_owner() {
             );
         }
     }
+}
+
+/// An exchange is of one code and of one serving key: with another of either it is nobody's any more, and costs nothing.
+#[test]
+fn m16_an_exchange_ends_with_the_code_and_with_the_key_that_it_was_begun_with() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(MAINTENANCE);
+    let owner = node.open();
+    let changes: [fn(&Owner); 2] = [
+        |owner| owner.renew_pairing().unwrap_or_else(|e| panic!("{e}")),
+        |owner| assert!(owner.rekey().is_ok()),
+    ];
+    for change in changes {
+        let (operator, started) =
+            step_one(&owner, &node.code(), "10.0.0.9").unwrap_or_else(|a| panic!("{a:?}"));
+        let (certificate, ca) = (owner.serve().certificate, operators.der());
+        change(&owner);
+        let claim =
+            Claim { node_certificate: &certificate, operator_ca: &ca, document: None, acknowledge: false };
+        let (confirm, _) = operator.claim(&started.session, &started.share, &claim).expect("a share");
+        let request =
+            Request::Confirm { session: started.session, confirm, claim: body(&operators, None) }.render();
+        assert_eq!(reason(&owner.enroll(request.as_bytes(), "10.0.0.9")), "unknown-session");
+        assert_eq!((tries(&node), owner.authority()), (5, None));
+    }
+    assert_eq!(claim(&node, &owner, &operators).status, 200);
+}
+
+/// Whoever reads the document to build by it holds the lock, and a claim that would change it waits, and is refused without a change.
+#[test]
+fn s18_a_claim_waits_for_who_reads_the_document() {
+    let (node, operators) = (node(), operators("ops"));
+    node.document(MAINTENANCE);
+    let owner = node.open();
+    let disk = Disk::open(&Places::below(node.root())).expect("a disk");
+    let held = hold::lock(&disk).expect("the lock");
+    let answer = claim(&node, &owner, &operators);
+    assert_eq!((answer.status, reason(&answer).as_str()), (409, "busy"));
+    assert_eq!(owner.authority(), None);
+    drop(held);
+    assert_eq!(claim(&node, &owner, &operators).status, 200, "and no try was spent");
 }
 
 #[test]

@@ -210,6 +210,10 @@ fn s18_forgetting_gives_the_node_back_as_it_was_described_before() {
     let owner = node.open();
     let served = owner.node_fingerprint();
     claim_with(&owner, &node.code(), body(&operators, Some(COMPLETE)), "10.0.0.9");
+    // What was before the first of ours counts, however many came after.
+    owner
+        .apply_document("role: init\ncluster: {name: lab}\napi: {enabled: true}\n")
+        .unwrap_or_else(|e| panic!("{e}"));
     node.write("/var/lib/muster/bootstrapped", "");
     node.write("/var/lib/muster/node.json", "{}");
     assert_eq!(owner.forget().expect_err("it is in service").reason, "not-resetting");
@@ -236,6 +240,21 @@ fn s18_forgetting_gives_the_node_back_as_it_was_described_before() {
     assert_eq!(again.machine(), Machine::UNCLAIMED);
     assert_ne!(again.node_fingerprint(), served, "a node that was given up is pinned by nobody");
     assert_eq!(claim(&node, &again, &operators).status, 200);
+}
+
+/// A reset that ended between the owner and how he came in: the next owner does not inherit that.
+#[test]
+fn s18_how_an_owner_came_in_who_was_forgotten_goes_at_the_next_start() {
+    let node = node();
+    node.document(MAINTENANCE);
+    drop(node.open());
+    node.write(
+        "/var/lib/muster/api/claim.json",
+        r#"{"method":"open","at":"2027-01-01T00:00:00Z","tainted":true}"#,
+    );
+    let owner = node.open();
+    assert!(!node.has("/var/lib/muster/api/claim.json"));
+    assert!(!owner.ownership().tainted && owner.ownership().method.is_none());
 }
 
 #[test]

@@ -84,6 +84,12 @@ fn s15_what_a_rotation_does_not_take() {
             .expect_err(reason);
         assert_eq!(refused.reason, reason);
     }
+    // Whoever asks was let in by what counted before this list.
+    let judged_by = owner.trusts();
+    owner.take_list(old.list(&[], 1, None).as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    let late = Rotation { authority: &new.pem, proof: &admin.certificate, judged_by, signature: None };
+    assert_eq!(owner.rotate(&late).expect_err("judged before").reason, "busy");
+    assert!(owner.renew_pairing().expect_err("it has an owner").contains("has an owner"));
     assert_eq!(owner.authority().as_ref(), Some(old.authority.ca()));
     assert_eq!(node.open().authority().as_ref(), Some(old.authority.ca()));
 }

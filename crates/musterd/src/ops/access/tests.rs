@@ -96,6 +96,32 @@ fn accounts_are_never_made() {
     assert!(fake.called().is_empty());
 }
 
+/// A name is that of a file, and stands in the place of `%u`: what passwd(5) has of it is not enough.
+#[test]
+fn s17_an_account_with_a_name_that_no_tool_gives_gets_no_key() {
+    let fake = node();
+    let names = ["..", "../alice", "al/ice", "-x", ".hidden"];
+    fake.file("/etc/passwd", &names.map(|n| format!("{n}:x:0:0::/:/bin/sh\n")).concat());
+    for user in names {
+        let fault = added(&fake.places, user, KEY).unwrap_err();
+        assert_eq!((fault.kind, fault.reason.as_str()), (Kind::State, "no-such-account"), "{user}");
+    }
+    assert!(fake.called().is_empty());
+}
+
+#[test]
+fn a_key_that_is_too_weak_is_refused() {
+    muster_needs::require!(muster_needs::tool("/usr/bin/ssh-keygen", "openssh-client"));
+    let (fake, dir) = (node(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("key");
+    let arguments = ["-q", "-t", "rsa", "-b", "1024", "-N", "", "-f"];
+    assert!(Command::new("ssh-keygen").args(arguments).arg(&file).status().unwrap().success());
+    let key = std::fs::read_to_string(file.with_extension("pub")).unwrap();
+    let fault = added(&fake.places, "alice", &key).unwrap_err();
+    assert_eq!((fault.kind, fault.reason.as_str()), (Kind::Bad, "weak-key"));
+    assert!(fake.called().is_empty() && listed(&fake).is_empty());
+}
+
 #[test]
 fn sshds_own_files_stay_and_it_is_told_once() {
     let fake = node();

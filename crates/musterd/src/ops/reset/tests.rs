@@ -68,6 +68,19 @@ fn the_owner_is_forgotten_last_and_what_others_put_on_the_machine_stays() {
 }
 
 #[test]
+fn an_owner_that_cannot_be_forgotten_keeps_the_phase_and_nothing_reboots() {
+    let fake = node();
+    write(&fake, &Record { phase: Phase::Forget, ..Record::default() });
+    let full = || Err(Fault::failed("disk", "there is no room"));
+    let fault = go(&fake, Phase::Reboot, &full).unwrap_err();
+    assert!(fault.error.contains("stopped at `forget`: there is no room"), "{}", fault.error);
+    assert_eq!(phase(&fake).as_deref(), Some("forget"));
+    assert!(!fake.places.at(places::VOLATILE).join(GOING_DOWN).exists());
+    go(&fake, Phase::Reboot, &|| Ok(())).unwrap();
+    assert!(fake.places.at(places::VOLATILE).join(GOING_DOWN).exists());
+}
+
+#[test]
 fn a_reset_that_was_interrupted_goes_on_from_its_phase_and_ends_the_same() {
     for from in Phase::ALL {
         let fake = node();
