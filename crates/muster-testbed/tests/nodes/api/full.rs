@@ -1,6 +1,6 @@
 //! A disk that is full under a node's state, under its real units.
 
-use super::operator::{Operator, holds, nothing_failed, shown, status, until};
+use super::operator::{Operator, holds, nothing_failed, shown, status};
 use super::*;
 
 const STATE: &str = "/var/lib/muster";
@@ -18,7 +18,7 @@ fn s15_a_claim_and_a_document_on_a_full_disk_are_refused_and_go_through_with_roo
     let alice = Operator::new(&bed, "alice")?;
     let document = alice.write("node.yaml", INIT)?;
     let document = document.to_string_lossy();
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    node.describe(WAITS)?;
     node.small_disk(STATE, "4m")?;
     node.sh("systemctl start --no-block musterd-core.service")?;
     let first = shown(&node)?;
@@ -37,7 +37,7 @@ fn s15_a_claim_and_a_document_on_a_full_disk_are_refused_and_go_through_with_roo
 
     node.free_disk(STATE)?;
     alice.claim(&node, &[])?.check()?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
     let owned = node.sh(HALF)?;
     node.fill_disk(STATE)?;
     let refused = alice.muster(&["node", "apply", "a", "--file", &document])?;
@@ -48,7 +48,7 @@ fn s15_a_claim_and_a_document_on_a_full_disk_are_refused_and_go_through_with_roo
     // What only reads goes on, also for a core that is started on the full disk.
     assert_eq!(status(&alice, &node)?["bootstrapped"].as_bool(), Some(false));
     node.sh("systemctl restart musterd-core")?;
-    until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())))?;
+    alice.is_let_in(&node)?;
 
     node.free_disk(STATE)?;
     alice.muster(&["node", "apply", "a", "--file", &document])?.check()?;

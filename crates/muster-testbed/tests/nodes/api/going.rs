@@ -43,7 +43,7 @@ fn ku8_the_token_of_a_document_is_in_the_document_and_nowhere_else() -> Result<(
     let bed = Testbed::prepare("token")?;
     let node = installed(&bed, "a")?;
     let alice = Operator::new(&bed, "alice")?;
-    node.put("/etc/muster/config.yaml", b"muster:\n  api:\n    enabled: true\n", 0o600)?;
+    node.describe(WAITS)?;
     node.sh("systemctl start --no-block musterd-core.service")?;
     let document = alice.write("node.yaml", &worker())?;
     let document = document.to_string_lossy();

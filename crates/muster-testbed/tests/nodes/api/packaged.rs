@@ -60,7 +60,7 @@ fn no_step_of_the_package_opens_a_port_that_was_closed_or_forgets_an_owner() -> 
     quiet(&node)?;
 
     // A document that turns it off masks it, and no later version undoes that; nor does a removal.
-    node.put("/etc/muster/config.yaml", b"muster:\n  role: init\n  api:\n    enabled: false\n", 0o600)?;
+    node.describe("muster:\n  role: init\n  api:\n    enabled: false\n")?;
     node.sh("systemctl start musterd-core || true")?;
     let off = ["masked"; 4];
     until("it is masked", || Ok((enabled(&node)? == off).then_some(())))?;
@@ -73,10 +73,9 @@ fn no_step_of_the_package_opens_a_port_that_was_closed_or_forgets_an_owner() -> 
     // An owner: the port was open, and is open after a new version, with the same certificate.
     let pem: String = alice.authority()?.lines().map(|l| format!("      {l}\n")).collect();
     let document = format!("muster:\n  role: init\n  api:\n    operatorCA: |\n{pem}");
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(&document)?;
     node.sh(&format!("systemctl unmask --quiet {UNITS}; systemctl enable --quiet musterd-core; systemctl start musterd-core"))?;
-    let answers =
-        || until("its owner is let in", || Ok(alice.muster(&["node", "status", "a"])?.ok().then_some(())));
+    let answers = || alice.is_let_in(&node);
     let owned = || node.sh("cd /var/lib/muster; cat api/operator-ca.pem api/server.crt; ls bootstrapped");
     holds(&node, "test -e /var/lib/muster/bootstrapped")?;
     alice.pin(&node)?;

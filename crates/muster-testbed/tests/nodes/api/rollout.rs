@@ -81,7 +81,7 @@ fn imaged(bed: &Testbed, name: &str, alice: &Operator) -> Result<Node> {
     let pem: String = alice.authority()?.lines().map(|l| format!("      {l}\n")).collect();
     let document =
         format!("muster:\n  role: init\n  cluster:\n    name: lab\n  api:\n    operatorCA: |\n{pem}");
-    node.put("/etc/muster/config.yaml", document.as_bytes(), 0o600)?;
+    node.describe(&document)?;
     node.put("/usr/bin/bootc", BOOTC.as_bytes(), 0o755)?;
     node.put("/usr/local/lib/boot-loader", LOADER.as_bytes(), 0o755)?;
     node.put("/etc/systemd/system/boot-loader.service", LOADER_UNIT.as_bytes(), 0o644)?;
