@@ -71,9 +71,7 @@ fn no_step_of_the_package_opens_a_port_that_was_closed_or_forgets_an_owner() -> 
     }
 
     // An owner: the port was open, and is open after a new version, with the same certificate.
-    let pem: String = alice.authority()?.lines().map(|l| format!("      {l}\n")).collect();
-    let document = format!("muster:\n  role: init\n  api:\n    operatorCA: |\n{pem}");
-    node.describe(&document)?;
+    node.describe(&alice.document()?)?;
     node.sh(&format!("systemctl unmask --quiet {UNITS}; systemctl enable --quiet musterd-core; systemctl start musterd-core"))?;
     let answers = || alice.is_let_in(&node);
     let owned = || node.sh("cd /var/lib/muster; cat api/operator-ca.pem api/server.crt; ls bootstrapped");
