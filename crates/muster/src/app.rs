@@ -40,14 +40,17 @@ pub fn run(arguments: Vec<OsString>, world: &World) -> u8 {
         // What was asked for is not where it was to be.
         Ok(Exit::Ok) if printer.out_failed() => Exit::Internal.code(),
         Ok(exit) => exit.code(),
-        Err(faults) => {
-            printer.faults(&faults);
-            if let Some(first) = faults.iter().next() {
-                printer.hint(&format!("`muster explain {}` says more", first.code));
-            }
-            faults.exit().code()
-        }
+        Err(faults) => tell(&faults, &mut printer).code(),
     }
+}
+
+/// Tells why a command did not do its job.
+fn tell(faults: &Faults, printer: &mut Printer) -> Exit {
+    printer.faults(faults);
+    if let Some(first) = faults.iter().next() {
+        printer.hint(&format!("`muster explain {}` says more", first.code));
+    }
+    faults.exit()
 }
 
 /// Help and version are answers; everything else is a fault of one line.

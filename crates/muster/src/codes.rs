@@ -80,6 +80,7 @@ codes! {
     PinConflict = "pin-conflict", Refused, "a different host key is pinned already", "Find out why the key changed, then use `muster host rotate-key`.";
     FileLocked = "file-locked", Busy, "another program holds a file that is to be changed", "Let it end, or find out why it hangs, then run the command again.";
     StateUnusable = "state-unusable", Internal, "the state folder or a file in it cannot be used", "Mend or remove the file that the message names.";
+    StateUnsafe = "state-unsafe", Refused, "a file of the state folder could have been changed by somebody else", "Look at what is in it, then give it to yourself alone.";
 
     // profiles and signing
     ManifestMissing = "manifest-missing", BadInput, "the folder has no profile.yaml", "Name a profile's folder.";

@@ -58,9 +58,19 @@ pub fn read_within(folder: &Path, name: &Path, max: usize) -> Result<Vec<u8>, Fa
     bounded(&mut file, &path, max)
 }
 
+/// Whether nothing is of this name: a link that leads nowhere is something, and what cannot be looked at may be something.
+pub fn is_absent(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+}
+
 /// Reads a text file of at most `max` bytes.
 pub fn read_text(path: &Path, max: usize) -> Result<String, Fault> {
-    String::from_utf8(read(path, max)?).map_err(|e| {
+    text(read(path, max)?, path)
+}
+
+/// Bytes of a file that are to be text.
+pub fn text(bytes: Vec<u8>, path: &Path) -> Result<String, Fault> {
+    String::from_utf8(bytes).map_err(|e| {
         let line =
             1 + e.as_bytes().iter().take(e.utf8_error().valid_up_to()).filter(|b| **b == b'\n').count();
         Fault::new(Own::FileUnreadable, "bytes that are not UTF-8").at(path, line).fix("Save it as UTF-8.")

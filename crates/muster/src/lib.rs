@@ -21,6 +21,7 @@ pub mod secret;
 pub mod settings;
 pub mod shell;
 pub mod signer;
+pub mod state;
 mod stops;
 pub mod terminal;
 pub mod ui;

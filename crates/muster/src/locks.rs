@@ -27,8 +27,7 @@ pub struct Held(#[expect(dead_code, reason = "closing it lets go of the lock")] 
 /// Takes the lock on a file, which is made where it is not there. Waits for `most`, or for as long as it takes; what Ctrl-C does
 /// meanwhile is told with the waiting.
 pub fn take(path: &Path, most: Option<Duration>, on_interrupt: &str) -> Result<Held, Fault> {
-    let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = open.map_err(|e| Fault::io(path, "create", &e))?;
+    let file = opened(path)?;
     let begun = Instant::now();
     let mut told = false;
     loop {
@@ -57,6 +56,23 @@ pub fn take(path: &Path, most: Option<Duration>, on_interrupt: &str) -> Result<H
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Without waiting (a FIFO) and without following a link, behind which a file would be made.
+fn opened(path: &Path) -> Result<File, Fault> {
+    use rustix::fs::OFlags;
+    let what = |is: &str| {
+        Fault::new(Own::StateUnusable, format!("{} is {is}", path.display())).fix("Move it away, and run the command again.")
+    };
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
+    let mut how = OpenOptions::new();
+    how.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+    let file = how.open(path).map_err(|e| match e.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => what("a symbolic link"),
+        _ => Fault::io(path, "create", &e),
+    })?;
+    let meta = file.metadata().map_err(|e| Fault::io(path, "create", &e))?;
+    if meta.is_file() { Ok(file) } else { Err(what("no regular file")) }
 }
 
 /// Who holds it, as far as the kernel tells us: not on every file system, and not across containers.

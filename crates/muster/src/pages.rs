@@ -174,6 +174,7 @@ pages! {
     "signer-missing"
     "ssh-protocol"
     "state-missing"
+    "state-unsafe"
     "state-unusable"
     "stdin-twice"
     "survivors-remain"

@@ -124,7 +124,8 @@ impl Folder<'_> {
     /// What is revoked.
     pub fn revocations(&self) -> Result<Revocations, Fault> {
         let path = self.path("revoked.json");
-        if !path.exists() {
+        // A link that leads nowhere is not the same as nobody revoked.
+        if files::is_absent(&path) {
             return Ok(Revocations::default());
         }
         let text = files::read_text(&path, MAX_REVOKED)?;

@@ -174,18 +174,22 @@ pub(super) fn on_nodes(
     printer: &mut Printer,
     run: impl FnOnce(Session, &mut Printer) -> Outcome,
 ) -> Outcome {
-    let session = session(on, world)?;
-    let unkept = session.unkept.clone();
-    let outcome = run(session, printer);
-    warn_of(&unkept, printer);
-    outcome
+    told_and_kept(session(on, world)?, printer, run)
 }
 
-/// What nodes did, they did: that their heads could not be kept is a warning behind it.
-pub(super) fn warn_of(unkept: &Unkept, printer: &mut Printer) {
-    if let Some(fault) = unkept.take() {
+/// What nodes did, they did, and it is told before anything is waited for: keeping their heads comes after, and that it failed is a
+/// warning.
+pub(super) fn told_and_kept(
+    session: Session,
+    printer: &mut Printer,
+    run: impl FnOnce(Session, &mut Printer) -> Outcome,
+) -> Outcome {
+    let (unkept, store) = (session.unkept.clone(), session.store.clone());
+    let exit = run(session, printer).unwrap_or_else(|faults| super::tell(&faults, printer));
+    if let Err(fault) = unkept.keep(store.folder(), store.patience) {
         printer.warn(&crate::printer::clean(&format!("the newest audit heads were not kept: {fault}")));
     }
+    Ok(exit)
 }
 
 /// Every node that is known, where nothing was said.

@@ -1,6 +1,6 @@
 //! From the arguments of `muster ui` to plain settings.
 
-use super::node::{Around, every_one, session, warn_of};
+use super::node::{Around, every_one, session, told_and_kept};
 use crate::args::node::calls::On;
 use crate::args::ui::Ui;
 use crate::codes::Own;
@@ -39,11 +39,8 @@ pub(super) fn dispatch(a: Ui, world: &World, printer: &mut Printer) -> Outcome {
     let every = span("--every", &a.every).map(Duration::from_secs)?;
     let about = about(&a, world)?;
     let on = On { select: every_one(a.select), caller: a.caller, pace: a.pace };
-    let mut session = session(&on, world)?;
-    // Waited for between two frames, and tried again: nobody is at a screen that stands still.
-    session.store.patience = Duration::from_millis(200);
-    let unkept = session.unkept.clone();
-    let ended = ui::run(ui::Settings { session, every, colour: looks.colour_out && world.colours, about });
-    warn_of(&unkept, printer);
-    ended
+    let session = session(&on, world)?;
+    told_and_kept(session, printer, |session, _| {
+        ui::run(ui::Settings { session, every, colour: looks.colour_out && world.colours, about })
+    })
 }

@@ -46,15 +46,15 @@ pub fn verify(session: &Session, since_known: bool, printer: &mut Printer) -> Ou
         let known = callee.chosen.pin.and_then(|p| seen.of(p));
         async move { of_node(&callee, known, since_known).await }
     })?;
-    let newest: Vec<_> = results
-        .iter()
-        .filter_map(|(chosen, r)| Some((chosen.pin?, r.as_ref().ok()?.head.parse::<Head>().ok()?)))
-        .collect();
-    let kept = heads::keep(session.store.folder(), &newest, session.store.patience);
+    for (chosen, result) in &results {
+        let head = result.as_ref().ok().and_then(|holds| holds.head.parse().ok());
+        if let (Some(node), Some(head)) = (chosen.pin, head) {
+            session.unkept.saw(node, head);
+        }
+    }
     let exit = show(results, &SHAPE, printer)?;
-    let Err(fault) = kept else { return Ok(exit) };
+    let Err(fault) = session.keep() else { return Ok(exit) };
     // To keep what was seen is half of what this is for.
-    session.unkept.take();
     printer.fault(&fault);
     Ok(Exit::of_many([exit, fault.exit()]))
 }

@@ -14,11 +14,13 @@ use super::identity::Caller;
 use crate::codes::Own;
 use crate::fault::{Fault, Faults};
 use crate::yaml::walk::Walk;
-use crate::{files, yaml};
+use crate::{files, state, yaml};
 use std::path::{Path, PathBuf};
 
 /// The file in the configuration folder.
 pub const FILE: &str = "contexts.yaml";
+/// The file in the state folder.
+const CURRENT: &str = "context";
 const MAX_NAME: usize = 256;
 
 /// One context.
@@ -46,7 +48,7 @@ impl Contexts {
     /// Reads what there is; no file is no contexts.
     pub fn read(config: Option<&Path>, home: Option<&Path>) -> Result<Self, Faults> {
         let Some(file) = config.map(|c| c.join(FILE)) else { return Ok(Self::default()) };
-        if !file.exists() {
+        if files::is_absent(&file) {
             return Ok(Self { file, ..Self::default() });
         }
         Self::parse(&files::read_text(&file, yaml::MAX_BYTES)?, &file, home)
@@ -109,17 +111,17 @@ fn read(walk: &mut Walk<'_>, root: &yaml::Node, folder: &Path, home: Option<&Pat
 }
 
 /// The name of the one in use.
-pub fn current(state: Option<&Path>) -> Result<Option<String>, Fault> {
-    let Some(file) = state.map(|s| s.join("context")).filter(|f| f.exists()) else { return Ok(None) };
-    let name = files::read_text(&file, MAX_NAME)?;
-    Ok(Some(name.trim_end().to_owned()).filter(|n| !n.is_empty()))
+pub fn current(folder: Option<&Path>) -> Result<Option<String>, Fault> {
+    let Some(folder) = folder else { return Ok(None) };
+    let name = state::read(folder, CURRENT, MAX_NAME)?;
+    Ok(name.map(|n| n.trim_end().to_owned()).filter(|n| !n.is_empty()))
 }
 
 /// Uses this one from now on.
-pub fn choose(state: Option<&Path>, name: &str) -> Result<(), Fault> {
-    let folder = super::pins::Store::at(state)?;
-    files::make_folder(folder.folder(), 0o700)?;
-    files::replace(&folder.folder().join("context"), format!("{name}\n").as_bytes(), 0o600)
+pub fn choose(folder: Option<&Path>, name: &str) -> Result<(), Fault> {
+    let store = super::pins::Store::at(folder)?;
+    let held = state::hold(store.folder(), CURRENT, store.patience)?;
+    state::write(&held, store.folder(), CURRENT, format!("{name}\n").as_bytes())
 }
 
 #[cfg(test)]

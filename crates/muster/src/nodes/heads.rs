@@ -6,14 +6,14 @@
 
 use crate::codes::Own;
 use crate::fault::Fault;
-use crate::files;
-use crate::locks;
+use crate::state;
 use muster_core::audit::Head;
 use muster_tls::Fingerprint;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+const FILE: &str = "audit-heads";
 const MAX_FILE: usize = 16 << 20;
 
 /// By certificate.
@@ -40,60 +40,59 @@ impl Heads {
         self.0.iter().map(|(node, head)| format!("{node} {head}\n")).collect()
     }
 
+    /// Takes in what was seen now.
+    pub fn saw(&mut self, node: Fingerprint, head: Head) {
+        let newest = self.0.entry(node).or_insert(head);
+        // A lower number is an older answer, or a chain that was cut off: what was seen before must not be forgotten for it.
+        if head.seq > newest.seq {
+            *newest = head;
+        }
+    }
+
     /// What was last seen of a node.
     pub fn of(&self, node: Fingerprint) -> Option<Head> {
         self.0.get(&node).copied()
     }
 }
 
-fn file(folder: &Path) -> std::path::PathBuf {
-    folder.join("audit-heads")
-}
-
 /// What was seen so far.
 pub fn read(folder: &Path) -> Result<Heads, Fault> {
-    let file = file(folder);
-    if !file.exists() {
-        return Ok(Heads::default());
+    match state::read(folder, FILE, MAX_FILE)? {
+        Some(text) => Heads::parse(&text, &folder.join(FILE)),
+        None => Ok(Heads::default()),
     }
-    Heads::parse(&files::read_text(&file, MAX_FILE)?, &file)
 }
 
 /// Keeps what was seen now, where it is newer. Waits for who else does.
-pub fn keep(folder: &Path, seen: &[(Fingerprint, Head)], patience: Duration) -> Result<(), Fault> {
-    if seen.is_empty() {
+pub fn keep(folder: &Path, seen: &Heads, patience: Duration) -> Result<(), Fault> {
+    if seen.0.is_empty() {
         return Ok(());
     }
-    files::make_folder(folder, 0o700)?;
-    let _held = locks::take(&folder.join("audit-heads.lock"), Some(patience), "")?;
+    let held = state::hold(folder, FILE, patience)?;
     let mut heads = read(folder)?;
     let before = heads.clone();
-    for (node, head) in seen {
-        let newest = heads.0.entry(*node).or_insert(*head);
-        // A lower number is an older answer, or a chain that was cut off: what was seen before must not be forgotten for it.
-        if head.seq > newest.seq {
-            *newest = *head;
-        }
-    }
+    seen.0.iter().for_each(|(node, head)| heads.saw(*node, *head));
     if heads == before {
         return Ok(());
     }
-    files::replace(&file(folder), heads.render().as_bytes(), 0o600)
+    state::write(&held, folder, FILE, heads.render().as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::locks;
 
     #[test]
     fn m19_heads_only_move_forward_and_are_kept_by_certificate() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (Fingerprint::of(b"a"), Fingerprint::of(b"b"));
         let head = |seq, byte| Head { seq, hash: [byte; 32] };
-        keep(dir.path(), &[(a, head(7, 1)), (b, head(1, 1))], locks::STATE).unwrap();
-        keep(dir.path(), &[(a, head(5, 2))], locks::STATE).unwrap();
+        let seen = |all: &[(Fingerprint, Head)]| Heads(all.iter().copied().collect());
+        keep(dir.path(), &seen(&[(a, head(7, 1)), (b, head(1, 1))]), locks::STATE).unwrap();
+        keep(dir.path(), &seen(&[(a, head(5, 2))]), locks::STATE).unwrap();
         // Another hash for a number that was seen: the first one stands, so that the rewriting shows.
-        keep(dir.path(), &[(a, head(7, 3)), (b, head(2, 2))], locks::STATE).unwrap();
+        keep(dir.path(), &seen(&[(a, head(7, 3)), (b, head(2, 2))]), locks::STATE).unwrap();
         let heads = read(dir.path()).unwrap();
         assert_eq!((heads.of(a), heads.of(b)), (Some(head(7, 1)), Some(head(2, 2))));
         assert_eq!(heads.of(Fingerprint::of(b"c")), None);

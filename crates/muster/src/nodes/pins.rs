@@ -7,14 +7,17 @@
 
 use crate::codes::Own;
 use crate::fault::Fault;
-use crate::files;
 use crate::locks::{self, Held};
+use crate::state;
 use muster_client::Endpoint;
 use muster_tls::Fingerprint;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+const FILE: &str = "node-pins";
 const MAX_FILE: usize = 16 << 20;
+/// More than a line has: a name, a name of a host, a port and a fingerprint.
+const LONGEST: usize = 1024;
 const HEAD: &str = "# Certificates of nodes, pinned with `muster node claim` and `muster node pin`: name, address:port, fingerprint.\n";
 
 /// One node.
@@ -52,7 +55,7 @@ impl Pins {
 
     /// Reads the file's text; `file` names it in messages.
     pub fn parse(text: &str, file: &Path) -> Result<Self, Fault> {
-        let mut pins = Vec::new();
+        let (mut pins, mut names) = (Vec::new(), std::collections::HashSet::new());
         for (n, line) in (1usize..).zip(text.lines()) {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
@@ -68,6 +71,12 @@ impl Pins {
                 let what = "the line is not `NAME ADDRESS:PORT SHA256:…`";
                 return Err(Fault::new(Own::StateUnusable, what).at(file, n));
             };
+            // One name, one node: which of two lines was meant nobody here knows.
+            if !names.insert(name.clone()) {
+                return Err(Fault::new(Own::StateUnusable, format!("{name} is pinned by a line before this one"))
+                    .at(file, n)
+                    .fix("Keep the line that is right: compare it with the node's console."));
+            }
             pins.push(Pin { name, endpoint, certificate });
         }
         Ok(Self(pins))
@@ -104,27 +113,25 @@ impl Store {
 
     /// What is pinned now.
     pub fn read(&self) -> Result<Pins, Fault> {
-        let file = self.folder.join("node-pins");
-        if !file.exists() {
-            return Ok(Pins::default());
+        match state::read(&self.folder, FILE, MAX_FILE)? {
+            Some(text) => Pins::parse(&text, &self.folder.join(FILE)),
+            None => Ok(Pins::default()),
         }
-        Pins::parse(&files::read_text(&file, MAX_FILE)?, &file)
     }
 
     fn lock(&self) -> Result<Held, Fault> {
-        files::make_folder(&self.folder, 0o700)?;
-        locks::take(&self.folder.join("node-pins.lock"), Some(self.patience), "")
+        state::hold(&self.folder, FILE, self.patience)
     }
 
-    /// Whether a pin could be written now: asked before something is done that cannot be done again.
+    /// Whether one more pin could be written now: asked before something is done that cannot be done again.
     pub fn ready(&self) -> Result<(), Fault> {
-        let _held = self.lock()?;
-        self.read().map(drop)
+        let held = self.lock()?;
+        state::try_write(&held, &self.folder, FILE, self.read()?.render().len() + LONGEST)
     }
 
     /// Pins a node's certificate; another one that is there already is replaced only where that was said.
     pub fn set(&self, pin: Pin, replace: bool) -> Result<(), Fault> {
-        let _held = self.lock()?;
+        let held = self.lock()?;
         let mut pins = self.read()?;
         let conflict = pins.of(&pin.name, &pin.endpoint).filter(|there| *there != pin.certificate);
         if let (Some(there), false) = (conflict, replace) {
@@ -134,24 +141,24 @@ impl Store {
         // One name, one node: a pin at the place where it was before is of no use to anybody.
         pins.0.retain(|p| p.name != pin.name);
         pins.0.push(pin);
-        self.write(&pins)
+        self.write(&held, &pins)
     }
 
     /// Takes a node's pins out; says whether there were any.
     pub fn forget(&self, name: &str) -> Result<bool, Fault> {
-        let _held = self.lock()?;
+        let held = self.lock()?;
         let mut pins = self.read()?;
         let before = pins.0.len();
         pins.0.retain(|p| p.name != name);
         let gone = pins.0.len() < before;
         if gone {
-            self.write(&pins)?;
+            self.write(&held, &pins)?;
         }
         Ok(gone)
     }
 
-    fn write(&self, pins: &Pins) -> Result<(), Fault> {
-        files::replace(&self.folder.join("node-pins"), pins.render().as_bytes(), 0o600)
+    fn write(&self, held: &Held, pins: &Pins) -> Result<(), Fault> {
+        state::write(held, &self.folder, FILE, pins.render().as_bytes())
     }
 }
 
@@ -194,6 +201,8 @@ mod tests {
             "a b SHA256:x",
             &format!("-a b {print}"),
             &format!("a/b b {print}"),
+            &format!("a b {print}\na b {print}"),
+            &format!("a b {print}\nb c {print}\na d {print}"),
         ] {
             assert!(Pins::parse(bad, Path::new("p")).is_err(), "{bad}");
         }

@@ -4,17 +4,21 @@
 //! with the first is not done to all; what an operation came to is told whatever becomes of the files here.
 
 use super::choose::Chosen;
+use super::heads::{self, Heads};
+use super::fault;
 use super::pins::Store;
-use super::{fault, heads};
 use crate::codes::Own;
 use crate::exit::Exit;
 use crate::fault::{Fault, Outcome};
 use crate::printer::Printer;
 use crate::stops::Stops;
 use muster_client::{Error, Identity, Node, Target, Trust};
+use muster_core::audit::Head;
 use muster_core::{Danger, Operation};
+use muster_tls::Fingerprint;
 use serde::Serialize;
 use std::future::Future;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -47,18 +51,25 @@ impl Pace {
     }
 }
 
-/// Why heads that nodes handed out were not kept, where they were not.
+/// How long is waited for a state file while there is something else to do; at the end it is waited for properly.
+const MEANWHILE: Duration = Duration::from_millis(200);
+
+/// Heads that nodes handed out and that are not in the state folder yet: a result does not wait for them.
 #[derive(Clone, Debug, Default)]
-pub struct Unkept(Arc<Mutex<Option<Fault>>>);
+pub struct Unkept(Arc<Mutex<Heads>>);
 
 impl Unkept {
-    fn set(&self, fault: Fault) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+    /// Takes in one more.
+    pub fn saw(&self, node: Fingerprint, head: Head) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).saw(node, head);
     }
 
-    /// Takes it out.
-    pub fn take(&self) -> Option<Fault> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Keeps them; what could not be kept is still to be.
+    pub fn keep(&self, folder: &Path, patience: Duration) -> Result<(), Fault> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heads::keep(folder, &seen, patience)?;
+        *seen = Heads::default();
+        Ok(())
     }
 }
 
@@ -73,7 +84,7 @@ pub struct Session {
     pub store: Store,
     /// How.
     pub pace: Pace,
-    /// What could not be kept.
+    /// What they handed out that is to be kept.
     pub unkept: Unkept,
 }
 
@@ -124,7 +135,7 @@ impl Session {
         W: Future<Output = Result<T, Fault>> + Send + 'static,
     {
         let (results, callees, begun) = runtime()?.block_on(self.work(operation, job));
-        self.keep(&callees);
+        self.owe(&callees);
         let stopped = results.iter().enumerate().find_map(|(n, r)| {
             let fault = r.as_ref()?.as_ref().err()?;
             Some((self.chosen.get(n)?.name.clone(), fault.exit()))
@@ -202,17 +213,26 @@ impl Session {
         }
     }
 
-    /// Keeps the newest heads that these nodes handed out. Where that fails it is told behind the results: what nodes did, they did.
-    pub fn keep(&self, callees: &[Callee]) {
-        if let Err(fault) = self.keep_heads(callees) {
-            self.unkept.set(fault);
+    /// The newest heads that these nodes handed out are to be kept, once what became of their calls is told.
+    pub fn owe(&self, callees: &[Callee]) {
+        for callee in callees {
+            if let (Some(node), Some(head)) = (callee.chosen.pin, callee.node.head()) {
+                self.unkept.saw(node, head);
+            }
         }
     }
 
-    /// Keeps the newest heads that these nodes handed out.
-    pub fn keep_heads(&self, callees: &[Callee]) -> Result<(), Fault> {
-        let seen: Vec<_> = callees.iter().filter_map(|c| Some((c.chosen.pin?, c.node.head()?))).collect();
-        heads::keep(self.store.folder(), &seen, self.store.patience)
+    /// Keeps them while there is more to do; where that fails it is done at the end.
+    pub fn keep_meanwhile(&self, callees: &[Callee]) {
+        self.owe(callees);
+        let _ = self.unkept.keep(self.store.folder(), MEANWHILE);
+    }
+
+    /// Keeps them for a command that is there to do so. What fails here is its fault, and not tried again.
+    pub fn keep(&self) -> Result<(), Fault> {
+        let kept = self.unkept.keep(self.store.folder(), self.store.patience);
+        *self.unkept.0.lock().unwrap_or_else(PoisonError::into_inner) = Heads::default();
+        kept
     }
 }
 

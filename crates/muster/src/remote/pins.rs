@@ -8,14 +8,15 @@
 
 use crate::codes::Own;
 use crate::fault::Fault;
-use crate::files;
 use crate::inventory::{Endpoint, HostKey};
 use crate::locks::{self, Held};
+use crate::state;
 use muster_core::UtcTime;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+const FILE: &str = "host-keys";
 const MAX_FILE: usize = 16 << 20;
 const HEAD: &str =
     "# Host keys pinned with `muster host add` and `muster host rotate-key`: name, address:port, key.\n";
@@ -105,28 +106,22 @@ impl Store {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    fn file(&self) -> PathBuf {
-        self.folder.join("host-keys")
-    }
-
     /// What is pinned now.
     pub fn read(&self) -> Result<Pins, Fault> {
-        let file = self.file();
-        if !file.exists() {
-            return Ok(Pins::default());
+        match state::read(&self.folder, FILE, MAX_FILE)? {
+            Some(text) => Pins::parse(&text, &self.folder.join(FILE)),
+            None => Ok(Pins::default()),
         }
-        Pins::parse(&files::read_text(&file, MAX_FILE)?, &file)
     }
 
     fn lock(&self) -> Result<Held, Fault> {
-        files::make_folder(&self.folder, 0o700)?;
-        locks::take(&self.folder.join("host-keys.lock"), Some(locks::STATE), "")
+        state::hold(&self.folder, FILE, locks::STATE)
     }
 
     /// Pins keys for an endpoint that has none. The same keys again are fine; others are a conflict. Returns whether
     /// something was written.
     pub fn add(&self, end: &Endpoint, keys: &[HostKey], now: UtcTime) -> Result<bool, Fault> {
-        let _held = self.lock()?;
+        let held = self.lock()?;
         let mut pins = self.read()?;
         let there = pins.of(end);
         if !there.is_empty() {
@@ -145,7 +140,7 @@ impl Store {
         let new = keys.iter().map(|k| Line { name: end.name.clone(), place: place.clone(), key: k.clone() });
         pins.lines.extend(new);
         self.log(&format!("{now} add {} {place} {}", end.name, list(keys)))?;
-        files::replace(&self.file(), pins.render().as_bytes(), 0o600)?;
+        state::write(&held, &self.folder, FILE, pins.render().as_bytes())?;
         Ok(true)
     }
 
@@ -158,18 +153,18 @@ impl Store {
         if !self.read()?.lines.iter().any(|l| l.key == bare) {
             return Ok(false);
         }
-        let _held = self.lock()?;
+        let held = self.lock()?;
         let mut pins = self.read()?;
         for line in pins.lines.iter_mut().filter(|l| l.key == bare) {
             line.key = key.clone();
         }
-        files::replace(&self.file(), pins.render().as_bytes(), 0o600)?;
+        state::write(&held, &self.folder, FILE, pins.render().as_bytes())?;
         Ok(true)
     }
 
     /// Puts other keys in the place of the ones that are pinned; returns what was pinned.
     pub fn rotate(&self, end: &Endpoint, keys: &[HostKey], now: UtcTime) -> Result<Vec<HostKey>, Fault> {
-        let _held = self.lock()?;
+        let held = self.lock()?;
         let mut pins = self.read()?;
         let before = pins.of(end);
         let place = place(&end.address, end.port);
@@ -177,18 +172,18 @@ impl Store {
         let new = keys.iter().map(|k| Line { name: end.name.clone(), place: place.clone(), key: k.clone() });
         pins.lines.extend(new);
         self.log(&format!("{now} rotate {} {place} from {} to {}", end.name, list(&before), list(keys)))?;
-        files::replace(&self.file(), pins.render().as_bytes(), 0o600)?;
+        state::write(&held, &self.folder, FILE, pins.render().as_bytes())?;
         Ok(before)
     }
 
     /// Takes back what [`Store::add`] did, when what should have followed did not.
     pub fn take_back(&self, end: &Endpoint, now: UtcTime) -> Result<(), Fault> {
-        let _held = self.lock()?;
+        let held = self.lock()?;
         let mut pins = self.read()?;
         let place = place(&end.address, end.port);
         pins.lines.retain(|l| l.name != end.name || l.place != place);
         self.log(&format!("{now} remove {} {place}", end.name))?;
-        files::replace(&self.file(), pins.render().as_bytes(), 0o600)
+        state::write(&held, &self.folder, FILE, pins.render().as_bytes())
     }
 
     /// Written before the change, so that no change is without its line.

@@ -146,9 +146,7 @@ impl Work {
     /// Keeps the newest heads that nodes handed out.
     pub(super) fn keep_heads(&self) {
         let callees: Vec<Callee> = self.asked.values().chain(self.looked_at.values()).cloned().collect();
-        // What counts is whether the last time went well.
-        drop(self.session.unkept.take());
-        self.session.keep(&callees);
+        self.session.keep_meanwhile(&callees);
     }
 }
 

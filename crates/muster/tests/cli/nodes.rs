@@ -6,6 +6,7 @@ mod claims;
 mod failing;
 mod outputs;
 mod rollouts;
+mod state;
 mod turns;
 
 use crate::run::{MUSTER, Place, Ran};

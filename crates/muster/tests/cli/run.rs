@@ -36,6 +36,13 @@ impl Place {
         let path = self.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
+        if name.starts_with(".local/state/") {
+            // Whatever the umask of who runs the tests: what others may write is not believed.
+            use std::os::unix::fs::PermissionsExt as _;
+            for (path, mode) in [(path.as_path(), 0o600), (path.parent().unwrap(), 0o700)] {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+        }
         path
     }
 

@@ -26,9 +26,9 @@ pub fn run(session: &Session, lines: u64, follow: bool, printer: &mut Printer) -
     let reading = read(&callee, lines, follow, known, &mut each);
     let newest =
         runtime()?.block_on(within(&chosen.name, Operation::AuditRead, session.pace.timeout, reading));
-    let kept = session.keep_heads(core::slice::from_ref(&callee));
+    session.owe(core::slice::from_ref(&callee));
     newest?;
-    kept?;
+    session.keep()?;
     Ok(Exit::Ok)
 }
 

@@ -68,7 +68,7 @@ pub fn run(session: &Session, logs: &Logs, printer: &mut Printer) -> Outcome {
             }
         }
     });
-    session.keep(&callees);
+    session.owe(&callees);
     explain(codes.into_iter(), printer);
     Ok(Exit::of_many(exits))
 }

@@ -183,10 +183,12 @@ async fn one(
     let timeout = settings.session.pace.timeout;
     let work = work(settings, &callee, seen, sent, printer);
     let worked = within(&chosen.name, Operation::UpgradeApply, timeout, work).await;
-    settings.session.keep(core::slice::from_ref(&callee));
+    settings.session.owe(core::slice::from_ref(&callee));
     let (status, digest) = worked?;
     let seconds = start.elapsed().as_secs();
     printer.talk(&format!("  {status} in {seconds} s"));
+    // The next one may take an hour.
+    settings.session.keep_meanwhile(&[]);
     Ok(Done { status, digest, seconds })
 }
 

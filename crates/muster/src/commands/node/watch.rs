@@ -68,6 +68,7 @@ pub fn run(session: &Session, every: Duration, printer: &mut Printer) -> Outcome
         })?;
         let rows: Vec<Row> = results.into_iter().map(|(chosen, result)| row(chosen, result)).collect();
         show(&rows, printer);
+        session.keep_meanwhile(&[]);
         if printer.out_gone() {
             return Ok(Exit::Ok);
         }
@@ -212,7 +213,7 @@ async fn on_a_terminal(session: &Session, every: Duration, printer: &mut Printer
             return Ok(Exit::Ok);
         }
         if now.duration_since(kept) >= every {
-            session.keep(&seats.iter().filter_map(|s| s.callee.clone()).collect::<Vec<_>>());
+            session.keep_meanwhile(&seats.iter().filter_map(|s| s.callee.clone()).collect::<Vec<_>>());
             kept = now;
         }
         tokio::time::sleep(FRAME).await;
