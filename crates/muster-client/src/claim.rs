@@ -29,6 +29,9 @@ const STEP: Duration = Duration::from_secs(30);
 /// Why a claim came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum NotClaimed {
+    /// The first step, which changes nothing on a node: it is not claimed by this.
+    #[error(transparent)]
+    NotBegun(Error),
     /// The call itself, or the node's own fault; nothing of it is proven to be the node's word.
     #[error(transparent)]
     Call(#[from] Error),
@@ -119,11 +122,13 @@ impl Unclaimed {
             acknowledge: wanted.acknowledge,
         };
         let operator = Operator::start(code, &self.certificate, random);
-        let (_, started) = self.step(&Body::Start { share: operator.share() }).await.and_then(success)?;
-        let started = Started::parse(&started).map_err(|e| self.unread(e.to_string()))?;
+        let start = self.step(&Body::Start { share: operator.share() }).await.and_then(success);
+        let (_, started) = start.map_err(NotClaimed::NotBegun)?;
+        let unread = |why: String| NotClaimed::NotBegun(self.unread(why));
+        let started = Started::parse(&started).map_err(|e| unread(e.to_string()))?;
         let (confirm, awaiting) = operator
             .claim(&started.session, &started.share, &claim)
-            .map_err(|_| self.unread("its share of the pairing is none".to_owned()))?;
+            .map_err(|_| unread("its share of the pairing is none".to_owned()))?;
         let body = Body::Confirm { session: started.session, confirm, claim: wanted.body() };
         let (status, answer) = self.step(&body).await?;
         let read = Answer::parse(&answer).ok();
@@ -165,8 +170,8 @@ impl Unclaimed {
         }
     }
 
-    fn unread(&self, why: String) -> NotClaimed {
-        Error::Answer { endpoint: self.target.endpoint.clone(), why }.into()
+    fn unread(&self, why: String) -> Error {
+        Error::Answer { endpoint: self.target.endpoint.clone(), why }
     }
 
     /// One step: status and body.
@@ -202,7 +207,13 @@ impl Unclaimed {
         };
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let body = body.map_err(|e| Error::lost(endpoint, e.as_ref()))?.to_bytes().to_vec();
+        let body = match body {
+            Ok(body) => body.to_bytes().to_vec(),
+            Err(e) if e.is::<http_body_util::LengthLimitError>() => {
+                return Err(self.unread(format!("over {MAX_ANSWER} bytes")));
+            }
+            Err(e) => return Err(Error::lost(endpoint, e.as_ref())),
+        };
         self.connection = Some(connection);
         Ok((status, body))
     }

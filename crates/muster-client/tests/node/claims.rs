@@ -139,5 +139,5 @@ async fn a_node_that_has_an_owner_says_so() {
     let server = Server::start(&[], Box::new(move |_| reply(409, "", claimed))).await;
     let code = Code::parse(SHOWN).expect("a code");
     let error = connect(&server).await.pair(&code, &wanted(&operators), [3; 64]).await.expect_err("claimed");
-    assert!(matches!(&error, NotClaimed::Call(Error::Fault(f)) if f.reason == "claimed"), "{error}");
+    assert!(matches!(&error, NotClaimed::NotBegun(Error::Fault(f)) if f.reason == "claimed"), "{error}");
 }

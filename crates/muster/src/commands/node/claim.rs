@@ -105,7 +105,7 @@ pub fn run(settings: &Settings, now: UtcTime, printer: &mut Printer) -> Outcome 
     let claimed = runtime()?.block_on(async {
         let mut node = Unclaimed::connect(settings.endpoint.clone(), settings.connect)
             .await
-            .map_err(|e| told(&settings.name, None, &e))?;
+            .map_err(|e| not_begun(&settings.name, &e))?;
         compare(settings, node.fingerprint(), code.is_none())?;
         let mut wanted = Wanted {
             authority: &authority,
@@ -118,9 +118,9 @@ pub fn run(settings: &Settings, now: UtcTime, printer: &mut Printer) -> Outcome 
                 // With a code the node has signed this refusal; the code is as good as before.
                 mean_it(settings, &detail)?;
                 wanted.acknowledge = true;
-                once(&mut node, code.as_ref(), &wanted).await?.map_err(|e| fault(&settings.name, &e))
+                once(&mut node, code.as_ref(), &wanted).await?.map_err(|e| fault(settings, &e))
             }
-            other => other.map_err(|e| fault(&settings.name, &e)),
+            other => other.map_err(|e| fault(settings, &e)),
         }
     })?;
     let pin =
@@ -201,14 +201,31 @@ fn agreed(question: &str, nobody: impl Fn() -> Fault) -> Result<(), Fault> {
     }
 }
 
-fn fault(name: &str, error: &NotClaimed) -> Fault {
+/// Nothing was asked of the node yet that it could have done.
+fn not_begun(name: &str, error: &Error) -> Fault {
+    let what = format!("{name}: nothing was claimed: {error}");
+    match error {
+        Error::Deadline { .. } | Error::Lost { .. } => Fault::new(Own::NodeUnreachable, what),
+        Error::Answer { .. } => Fault::new(Own::NodeAnswer, what),
+        error => told(name, None, error),
+    }
+}
+
+fn fault(settings: &Settings, error: &NotClaimed) -> Fault {
+    let (name, place) = (settings.name.as_str(), &settings.endpoint);
     match error {
         // Only a node that has an owner wants a certificate.
-        NotClaimed::Call(Error::TurnedAway { why: Turned::NoCertificate, .. }) => {
+        NotClaimed::NotBegun(Error::TurnedAway { why: Turned::NoCertificate, .. })
+        | NotClaimed::Call(Error::TurnedAway { why: Turned::NoCertificate, .. }) => {
             Fault::new(Own::NodeRefused, format!("{name}: claimed: this node has an owner")).fix(
                 "Ask its owner; only a reset gives a node up. A node of yours is pinned: `muster node pin`.",
             )
         }
+        NotClaimed::NotBegun(error) => not_begun(name, error),
+        // It is not pinned: its console says what became of it, and nothing else can.
+        NotClaimed::Call(error) if error.may_have_been_done() => told(name, None, error).fix(format!(
+            "Look at its console: where it has an owner now, compare its fingerprint and run `muster node pin {place} --name {name} --fingerprint SHA256:…`; else claim it anew."
+        )),
         NotClaimed::Call(error) => told(name, None, error),
         NotClaimed::NotTheMachine => Fault::new(Own::NotTheMachine, format!("{name}: {error}")),
         NotClaimed::OtherAuthority(_) => Fault::new(Own::NodeAnswer, format!("{name}: {error}")),
