@@ -62,7 +62,8 @@ pub fn take(path: &Path, most: Option<Duration>, on_interrupt: &str) -> Result<H
 fn opened(path: &Path) -> Result<File, Fault> {
     use rustix::fs::OFlags;
     let what = |is: &str| {
-        Fault::new(Own::StateUnusable, format!("{} is {is}", path.display())).fix("Move it away, and run the command again.")
+        Fault::new(Own::StateUnusable, format!("{} is {is}", path.display()))
+            .fix("Move it away, and run the command again.")
     };
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let mut how = OpenOptions::new();

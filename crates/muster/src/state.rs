@@ -55,7 +55,9 @@ fn told(folder: &Path, wrong: &Unsafe) -> Fault {
         Wrong::Owner(uid) => {
             Fault::new(Own::StateUnsafe, format!("{path} belongs to user {uid}, who is neither you nor root"))
                 .why("so what it says is not believed")
-                .fix(format!("Run this as that user; or look at what is in it, then: chown \"$(id -u)\" {path}"))
+                .fix(format!(
+                    "Run this as that user; or look at what is in it, then: chown \"$(id -u)\" {path}"
+                ))
         }
         Wrong::TooLarge(max) => Fault::new(Own::FileTooLarge, format!("{path} is over {max} bytes")),
         Wrong::Io(e) => Fault::io(Path::new(&path.to_string()), "read", e),
@@ -240,8 +242,10 @@ mod tests {
         std::fs::write(p.folder().join(".node-pins.new"), "half").unwrap();
         write(&held, &p.folder(), NAME, b"new").unwrap();
         assert_eq!(p.read().unwrap().as_deref(), Some("new"));
-        let mut names: Vec<_> =
-            std::fs::read_dir(p.folder()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = std::fs::read_dir(p.folder())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         assert_eq!(names, [NAME, "node-pins.lock"]);
         assert_eq!(std::fs::metadata(p.file()).unwrap().permissions().mode() & 0o777, 0o600);

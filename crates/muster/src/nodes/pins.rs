@@ -73,9 +73,12 @@ impl Pins {
             };
             // One name, one node: which of two lines was meant nobody here knows.
             if !names.insert(name.clone()) {
-                return Err(Fault::new(Own::StateUnusable, format!("{name} is pinned by a line before this one"))
-                    .at(file, n)
-                    .fix("Keep the line that is right: compare it with the node's console."));
+                return Err(Fault::new(
+                    Own::StateUnusable,
+                    format!("{name} is pinned by a line before this one"),
+                )
+                .at(file, n)
+                .fix("Keep the line that is right: compare it with the node's console."));
             }
             pins.push(Pin { name, endpoint, certificate });
         }

@@ -4,8 +4,8 @@
 //! with the first is not done to all; what an operation came to is told whatever becomes of the files here.
 
 use super::choose::Chosen;
-use super::heads::{self, Heads};
 use super::fault;
+use super::heads::{self, Heads};
 use super::pins::Store;
 use crate::codes::Own;
 use crate::exit::Exit;

@@ -48,7 +48,10 @@ impl Nodes {
     fn pin(&self, name: &str, server: &Server) {
         let file = ".local/state/muster/node-pins";
         let before = std::fs::read_to_string(self.p.join(file)).unwrap_or_default();
-        self.p.write(file, format!("{before}{name} {} {}\n", server.address, server.fingerprint));
+        // A name is pinned once.
+        let others = before.lines().filter(|l| !l.starts_with(&format!("{name} ")));
+        let others: String = others.map(|l| format!("{l}\n")).collect();
+        self.p.write(file, format!("{others}{name} {} {}\n", server.address, server.fingerprint));
     }
 
     fn run(&self, line: &str) -> Ran {

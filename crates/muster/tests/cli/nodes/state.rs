@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const STATE: &str = r#"{"hostname":"a","bootstrapped":true,"role":"worker","health":{"uptimeSeconds":90},"management":{}}"#;
+const STATE: &str =
+    r#"{"hostname":"a","bootstrapped":true,"role":"worker","health":{"uptimeSeconds":90},"management":{}}"#;
 
 #[test]
 fn pins_that_others_may_write_are_not_believed_and_nothing_is_sent() {
@@ -23,7 +24,13 @@ fn pins_that_others_may_write_are_not_believed_and_nothing_is_sent() {
         for line in ["node status a", "node list", "node forget a"] {
             let ran = nodes.ran(line, 4);
             let error = format!("error[state-unsafe]: others than you may write to {}", path.display());
-            assert!(ran.err.lines().any(|l| l.starts_with(&error) && l.ends_with(&format!("chmod go-w {}", path.display()))), "{}", ran.err);
+            assert!(
+                ran.err
+                    .lines()
+                    .any(|l| l.starts_with(&error) && l.ends_with(&format!("chmod go-w {}", path.display()))),
+                "{}",
+                ran.err
+            );
         }
         chmod(&path, good);
     }
@@ -64,7 +71,7 @@ fn what_became_of_a_call_is_told_before_the_heads_are_waited_for() {
         Box::new(move |seen| match target(seen) {
             "GET /v1/proof" => nonce(),
             "GET /v1/node" => reply(200, &head, STATE.as_bytes()),
-            _ => reply(202, &head, br#"{"status":"rebooting"}"#),
+            _ => reply(202, &head, br#"{"status":"begun"}"#),
         }),
     );
     let folder = nodes.p.join(".local/state/muster");
