@@ -78,11 +78,29 @@ pub struct Stream {
     endpoint: Endpoint,
     ends: Ends,
     ended: bool,
+    /// Lines since the last one that was read.
+    passed: u32,
+    /// Some line was read.
+    read: bool,
+    /// There were lines, and none of them was read.
+    strange: bool,
 }
+
+/// Lines in a row that may be passed over, so that what is none of a node's streams has an end.
+const MAX_PASSED: u32 = 10_000;
 
 impl Stream {
     pub(crate) fn new(body: Incoming, endpoint: Endpoint, ends: Ends) -> Self {
-        Self { body, lines: Lines::default(), endpoint, ends, ended: false }
+        Self {
+            body,
+            lines: Lines::default(),
+            endpoint,
+            ends,
+            ended: false,
+            passed: 0,
+            read: false,
+            strange: false,
+        }
     }
 
     /// The next line; `None` at the end.
@@ -117,14 +135,24 @@ impl Stream {
     /// The next line that is a `T`; what is none is passed over, as an older client passes over what a newer node adds.
     ///
     /// # Errors
-    /// As [`Stream::line`].
+    /// As [`Stream::line`]; and an answer of which nothing was read, or too much in a row was not: that is no stream of a node.
     pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Error> {
+        let unread = |endpoint: &Endpoint, why: String| Error::Answer { endpoint: endpoint.clone(), why };
         while let Some(line) = self.line().await? {
             if let Ok(value) = serde_json::from_slice(&line) {
+                (self.passed, self.strange, self.read) = (0, false, true);
                 return Ok(Some(value));
             }
+            self.strange |= !self.read && !line.is_empty();
+            self.passed += 1;
+            if self.passed >= MAX_PASSED {
+                return Err(unread(&self.endpoint, format!("{MAX_PASSED} lines in a row that are none")));
+            }
         }
-        Ok(None)
+        match self.strange {
+            true => Err(unread(&self.endpoint, "no line of it is a record".to_owned())),
+            false => Ok(None),
+        }
     }
 }
 

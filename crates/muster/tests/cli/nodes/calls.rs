@@ -496,3 +496,19 @@ fn a_clients_key_stays_in_its_agent() {
     let ran = nodes.ran("pki issue carol --role admin --public-key rsa.pub", 3);
     assert!(ran.err.starts_with("error[key-kind]: "), "{}", ran.err);
 }
+
+#[test]
+fn an_answer_that_is_no_stream_of_a_node_is_an_error_and_has_an_end() {
+    let nodes = Nodes::new();
+    for (n, body, says) in [
+        (1, "<html>\n<p>Sign in</p>\n".to_owned(), "no line of it is a record"),
+        (2, "\n".repeat(30_000), "10000 lines in a row that are none"),
+    ] {
+        let name = format!("edge-{n}");
+        let _server = nodes.node(&name, table(&[("GET /v1/logs?unit=kubelet&lines=2", 200, &body)]));
+        let ran = nodes.ran(&format!("node logs {name} -u kubelet -n 2"), 6);
+        assert!(ran.err.starts_with("error[node-answer]: ") && ran.err.contains(says), "{}", ran.err);
+    }
+    let _server = nodes.node("edge-3", table(&[("GET /v1/logs?unit=kubelet&lines=2", 200, "")]));
+    assert_eq!(nodes.ran("node logs edge-3 -u kubelet -n 2", 0).out, "", "nothing was logged");
+}

@@ -97,24 +97,33 @@ fn a_first_step_that_fails_claims_nothing_and_says_so() {
     let cases: [(Reply, i32, &str); 3] = [
         (reply(200, "", &long), 6, "error[node-answer]: a: nothing was claimed: the answer of "),
         (reply(200, "", b"{}"), 6, "error[node-answer]: a: nothing was claimed: the answer of "),
-        (Reply { bytes: torn, close: true }, 5, "error[node-unreachable]: a: nothing was claimed: the connection to "),
+        (
+            Reply { bytes: torn, close: true },
+            5,
+            "error[node-unreachable]: a: nothing was claimed: the connection to ",
+        ),
     ];
     for (reply, code, begins) in cases {
-        let server = nodes.runtime.block_on(Server::start(&[], Box::new(move |_| reply.clone())));
+        let again = move |_: &Seen| Reply { bytes: reply.bytes.clone(), close: reply.close };
+        let server = nodes.runtime.block_on(Server::start(&[], Box::new(again)));
         let ran = claim(&nodes, &server, "--name a --code-file -", CODE);
         assert!(ran.code == code && ran.err.contains(begins), "{}: {}", ran.code, ran.err);
         assert!(!ran.err.contains("node status"), "it is not pinned: {}", ran.err);
     }
     // The second step may have been done; who is not pinned cannot be asked.
     let pairing = nodes.runtime.block_on(Pairing::start(CODE, Box::new(enrolled))).1;
-    let answer = Box::new(move |seen: &Seen| match String::from_utf8_lossy(&seen.body).contains("operatorCA") {
-        true => Reply { bytes: b"HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\n{".to_vec(), close: true },
-        false => pairing.answer(seen),
-    });
+    let answer =
+        Box::new(move |seen: &Seen| match String::from_utf8_lossy(&seen.body).contains("operatorCA") {
+            true => Reply { bytes: b"HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\n{".to_vec(), close: true },
+            false => pairing.answer(seen),
+        });
     let server = nodes.runtime.block_on(Server::start(&[], answer));
     let ran = claim(&nodes, &server, "--name a --code-file -", CODE);
     assert!(ran.code == 8 && ran.err.contains("error[outcome-unknown]: a: "), "{}: {}", ran.code, ran.err);
-    let pins = format!("Look at its console: where it has an owner now, compare its fingerprint and run `muster node pin {} --name a ", server.address);
+    let pins = format!(
+        "Look at its console: where it has an owner now, compare its fingerprint and run `muster node pin {} --name a ",
+        server.address
+    );
     assert!(ran.err.contains(&pins), "{}", ran.err);
 }
 
