@@ -7,7 +7,7 @@
 //!
 //! - [`ask`]: a request line to an [`crate::wire::Ask`]; pure.
 //! - [`heads`]: what of a request hyper would mend; pure. `watched` reads along for it.
-//! - `tls`, `conn`, `http`, `body`, `patient`: a connection, from its handshake to its last byte.
+//! - `tls`, `conn`, `http`, `body`, `owed`, `patient`: a connection, from its handshake to its last byte.
 //! - `link`, `call`, `frames`: the core.
 //! - `seats`, `door`: how many may come in.
 
@@ -21,6 +21,7 @@ mod frames;
 pub mod heads;
 mod http;
 mod link;
+mod owed;
 mod patient;
 mod seats;
 mod tls;
@@ -129,6 +130,9 @@ pub(crate) struct Edge {
     /// What each client has of both.
     pub calls_of: Arc<Shares>,
     pub bodies_of: Arc<Shares>,
+    /// Room for answers that wait for their clients, and what each client has of it.
+    pub answers: Arc<Semaphore>,
+    pub answers_of: Arc<Shares>,
     inside: Mutex<Inside>,
 }
 
@@ -264,6 +268,8 @@ pub async fn serve(options: &Options, end: impl Future<Output = ()>) {
         bodies: Arc::new(Semaphore::new(http::UNITS)),
         calls_of: Shares::new(http::CLIENT_CALLS),
         bodies_of: Shares::new(http::CLIENT_UNITS),
+        answers: Arc::new(Semaphore::new(http::ANSWER_UNITS)),
+        answers_of: Shares::new(http::CLIENT_ANSWER_UNITS),
         inside: Mutex::new(Inside {
             next: 0,
             connections: HashMap::new(),

@@ -2,15 +2,16 @@
 
 use core::time::Duration;
 use std::io;
+use std::sync::Arc;
 
 use muster_api::{Fault, Kind};
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::body::{Cut, Piece};
+use super::body::{Cut, Given, Piece};
 use super::frames::{read, read_message, write_call};
 use super::link::Link;
 use super::{Fate, is_dead};
@@ -113,14 +114,13 @@ impl Answer {
         }
     }
 
-    /// Hands a stream on as it comes, until either end has enough. A client that takes nothing for `patience` loses its connection.
+    /// Hands a stream on as it comes, until either end has enough. How long its client may take is the connection's to say.
     pub(crate) async fn pump(
         self,
         to: mpsc::Sender<Piece>,
         mut fate: watch::Receiver<Fate>,
         patience: Duration,
-        kill: impl FnOnce(),
-        permit: impl Send,
+        given: &Arc<Given>,
     ) {
         let Self { mut from, to: _kept, end, .. } = self;
         let cut = loop {
@@ -135,13 +135,8 @@ impl Answer {
                 Ok(Some((Frame::End, _))) => break false,
                 _ => break true,
             };
-            if piece.is_empty() {
-                continue;
-            }
-            match timeout(patience, to.send(Ok(piece.into()))).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return,
-                Err(_) => return kill(),
+            if !piece.is_empty() && to.send(Ok(given.data(piece))).await.is_err() {
+                return;
             }
         };
         if cut {
@@ -149,6 +144,19 @@ impl Answer {
             sleep(FLUSH).await;
             let _ = timeout(patience, to.send(Err(Cut))).await;
         }
-        drop(permit);
     }
+}
+
+/// Keeps the connection of a call until its answer is taken, which drops what is given back here, or the core has closed: it waits
+/// for the first where something follows the answer, and not for long.
+pub(crate) fn keep(connection: Connection) -> oneshot::Sender<()> {
+    let (kept, taken) = oneshot::channel();
+    tokio::spawn(async move {
+        let (mut from, _to) = connection;
+        tokio::select! {
+            _ = read(&mut from) => {}
+            _ = taken => {}
+        }
+    });
+    kept
 }

@@ -12,7 +12,7 @@ use muster_api::Fault;
 use muster_core::Operation;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -20,6 +20,7 @@ use tokio_rustls::server::TlsStream;
 use super::heads::Taken;
 use super::http;
 use super::link::{Handle, NoHandle};
+use super::owed::Owed;
 use super::patient::Patient;
 use super::tls::{H2, Serving};
 use super::watched::Watched;
@@ -29,11 +30,13 @@ use muster_tls::Fingerprint;
 
 /// A message head that is longer is refused with 431.
 const MAX_HEAD: usize = 16 * 1024;
-const MAX_HEADERS: usize = 64;
+pub(super) const MAX_HEADERS: usize = 64;
 /// Requests at once on one connection of HTTP/2.
 const MAX_STREAMS: u32 = 64;
 /// What a connection that is ended at once still gets, to hand out answers that are there already.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What a stranger still gets when the node has found an owner: for the rest of a handshake, and for a request.
+const LATE: Duration = Duration::from_secs(5);
 /// Of the kernel: a client that is gone without a word is found after about two minutes.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
@@ -54,6 +57,8 @@ pub(crate) struct Conn {
     pub client: Option<Fingerprint>,
     shown: tokio::sync::Mutex<Shown>,
     work: Arc<Work>,
+    /// What was given to its client.
+    pub owed: Arc<Owed>,
 }
 
 /// What came of showing the client to the core.
@@ -71,6 +76,7 @@ pub(crate) struct Work {
     now: AtomicUsize,
     /// When there was last one.
     since: Mutex<Option<Instant>>,
+    another: Notify,
 }
 
 /// One of them, while it lives.
@@ -80,6 +86,7 @@ pub(crate) struct Busy(Arc<Work>);
 impl Busy {
     fn new(work: &Arc<Work>) -> Self {
         work.now.fetch_add(1, Ordering::Relaxed);
+        work.another.notify_waiters();
         Self(Arc::clone(work))
     }
 }
@@ -95,6 +102,14 @@ impl Drop for Busy {
 impl Work {
     fn since(&self) -> MutexGuard<'_, Option<Instant>> {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when there is something to do.
+    async fn begins(&self) {
+        let another = self.another.notified();
+        if self.now.load(Ordering::Relaxed) == 0 {
+            another.await;
+        }
     }
 
     /// Returns when there was nothing to do for so long.
@@ -178,9 +193,16 @@ pub(crate) async fn serve(
     let limits = edge.limits;
     let Ok((config, seen)) = serving.connection() else { return };
     let stream = Patient::new(stream, limits.write);
+    // Who came to claim a node that somebody else has just claimed hears so: such a handshake may end, and one request come.
+    let put_out = async {
+        is_leaving(&mut fate).await;
+        if !serving.claimed() {
+            let _ = timeout(LATE, is_dead(&mut fate)).await;
+        }
+    };
     let shaken = tokio::select! {
         shaken = timeout(limits.handshake, TlsAcceptor::from(config).accept(stream)) => shaken,
-        () = is_leaving(&mut fate) => return,
+        () = put_out => return,
     };
     let stream = match shaken {
         Ok(Ok(stream)) => stream,
@@ -208,12 +230,17 @@ pub(crate) async fn serve(
         proof,
         shown: tokio::sync::Mutex::default(),
         work: Arc::default(),
+        owed: Owed::new(limits.write),
     });
     if conn.claimed() {
         // Early, so that the core knows of a client that says nothing. What it says is for the first request.
         let _ = conn.handle().await;
     }
-    speak(&conn, stream, &mut fate).await;
+    tokio::select! {
+        () = speak(&conn, stream, &mut fate) => {}
+        // Dropped as it is: whoever takes nothing takes no last words either.
+        () = conn.owed.stalls() => {}
+    }
     if let Shown::Known(handle) = &*conn.shown.lock().await {
         edge.link.close(handle.clone());
     }
@@ -227,7 +254,7 @@ async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &m
     let http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
     let end = async {
         tokio::select! {
-            () = is_leaving(fate) => {}
+            () = put_out(conn, fate) => {}
             () = conn.work.idle(quiet) => {}
             () = async { match whole { Some(at) => sleep_until(at).await, None => core::future::pending().await } } => {}
         }
@@ -273,6 +300,17 @@ async fn speak(conn: &Arc<Conn>, stream: TlsStream<Patient<TcpStream>>, fate: &m
             () = end => serving.as_mut().graceful_shutdown(),
         }
         last(serving, fate, &conn.work).await;
+    }
+}
+
+/// Until a connection must end: at once, except that of a stranger, who is not answered by an end without a word.
+async fn put_out(conn: &Conn, fate: &mut watch::Receiver<Fate>) {
+    is_leaving(fate).await;
+    if !conn.claimed() {
+        tokio::select! {
+            _ = timeout(LATE, conn.work.begins()) => {}
+            () = is_dead(fate) => {}
+        }
     }
 }
 

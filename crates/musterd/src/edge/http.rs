@@ -15,9 +15,9 @@ use tokio::time::timeout;
 
 use super::Fate;
 use super::ask::{Wanted, methods, read};
-use super::body::{Body, Held};
-use super::call::{Answer, away, call};
-use super::conn::{Busy, Conn};
+use super::body::{Body, Given, Held};
+use super::call::{Answer, away, call, keep};
+use super::conn::{Conn, MAX_HEADERS};
 use super::heads::{Taken, is_authority};
 use super::link::NoHandle;
 use crate::shares::Share;
@@ -40,6 +40,13 @@ const UNIT: usize = 64 * 1024;
 /// Pieces of a stream that wait for a slow client.
 const WAITING: usize = 2;
 
+/// What the budget of answers that wait for their clients counts in.
+const ANSWER_UNIT: usize = 4096;
+
+/// Budget of the answers that wait for their clients, their calls being done: 16 MiB.
+pub(crate) const ANSWER_UNITS: usize = 4096;
+/// Of it for one client: 4 MiB.
+pub(crate) const CLIENT_ANSWER_UNITS: usize = 1024;
 /// Budget of the long bodies that are being read: 32 MiB.
 pub(crate) const UNITS: usize = 512;
 /// Of it for one client: 8 MiB.
@@ -61,7 +68,9 @@ pub(crate) async fn answer(
     let (head, body) = request.into_parts();
     let head = Request::from_parts(head, ());
     let mut body = Some(body);
-    let done = respond(&conn, &head, taken, &mut body).await;
+    // HTTP/1.1 is read with this bound; in HTTP/2 its length alone has one, before it is here.
+    let long = head.headers().len() > MAX_HEADERS;
+    let done = if long { None } else { Some(respond(&conn, &head, taken, &mut body).await) };
     if let Some(body) = body
         && !asks(&head)
     {
@@ -69,18 +78,26 @@ pub(crate) async fn answer(
         // the answer with it, and a connection could not be used again.
         let _ = timeout(LITTLE, discard(body, SMALL)).await;
     }
+    let given = Given::new(&conn.owed, busy, None);
     let mut response = match done {
-        Ok(Ready::Whole(reply, body, held)) => {
-            let mut response = Response::new(Body::whole(body, busy, Some(held)));
+        Some(Ok(Ready::Whole(reply, body, held))) => {
+            given.hold(held);
+            let mut response = Response::new(Body::whole(body, given));
             dress(&mut response, &reply);
             response
         }
-        Ok(Ready::Stream(answer, permit)) => stream(&conn, answer, permit, busy),
-        Err(fault) => {
+        Some(Ok(Ready::Stream(answer, permit))) => stream(&conn, answer, permit, given),
+        Some(Err(fault)) => {
             if let Some(why) = Refusal::of(&fault) {
                 conn.refused(why, Verb::of(head.method().as_str()), operation(&head)).await;
             }
-            refusal(&fault, head.uri().path(), busy)
+            refusal(&fault, head.uri().path(), given)
+        }
+        None => {
+            conn.refused(Refusal::Head, Verb::of(head.method().as_str()), operation(&head)).await;
+            let mut response = Response::new(Body::whole(Bytes::new(), given));
+            *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            response
         }
     };
     if conn.edge.is_doomed(conn.id) && head.version() < Version::HTTP_2 {
@@ -143,7 +160,7 @@ async fn respond(
     let deadline = Duration::from_secs(ask.operation().row().deadline.into());
     let hello = Hello::Call(Call { handle: handle.handle, ask, request: line, proof });
     let answer = call(&conn.edge.link, &hello, &body, deadline).await?;
-    finish(route, answer, permit).await
+    finish(conn, route, answer, permit).await
 }
 
 /// Which operation a request is of, where it is one at all.
@@ -155,13 +172,28 @@ fn operation(request: &Request<()>) -> Option<Operation> {
 }
 
 /// A stream is handed on as it comes; everything else is short, and whole or nothing.
-async fn finish(route: &Route, answer: Answer, permit: Permit) -> Result<Ready, Fault> {
+async fn finish(conn: &Conn, route: &Route, answer: Answer, permit: Permit) -> Result<Ready, Fault> {
     let streams = route.answer == muster_api::Answer::Stream;
     if streams && answer.reply.content == NDJSON && answer.reply.status == 200 {
         return Ok(Ready::Stream(answer, permit));
     }
     let (reply, body, connection) = answer.whole().await?;
-    Ok(Ready::Whole(reply, body, Box::new((connection, permit))))
+    // Nothing follows a read, so nobody waits for what becomes of its answer.
+    let kept = (route.method != muster_api::Method::Get).then(|| keep(connection));
+    let rests = rest(conn, permit, body.len());
+    Ok(Ready::Whole(reply, body, Box::new((kept, rests))))
+}
+
+/// What is held for a call that is done, until its client has taken the answer: its client's share, and room in memory. Where there
+/// is none, the call itself goes on to count.
+fn rest(conn: &Conn, (call, own): Permit, bytes: usize) -> (Permit, Option<Share>) {
+    let units = bytes.div_ceil(ANSWER_UNIT);
+    let share = conn.client.map(|who| conn.edge.answers_of.take(who, units, "answers that wait")).transpose();
+    let room = u32::try_from(units).map(|units| permit(&conn.edge.answers, units));
+    match (room, share) {
+        (Ok(Ok(room)), Ok(share)) => ((room, own), share),
+        _ => ((call, own), None),
+    }
 }
 
 async fn enroll(
@@ -175,7 +207,8 @@ async fn enroll(
     let hello = Hello::Enroll { address: conn.address.to_string() };
     let answer = call(&conn.edge.link, &hello, &body, ENROLL).await?;
     let (reply, body, connection) = answer.whole().await?;
-    Ok(Ready::Whole(reply, body, Box::new((connection, permit))))
+    let rests = rest(conn, (permit, None), body.len());
+    Ok(Ready::Whole(reply, body, Box::new((keep(connection), rests))))
 }
 
 /// Refuses what HTTP lets a server mend, or pass over: one form for each request.
@@ -347,15 +380,16 @@ async fn discard(mut body: Incoming, mut left: usize) {
     }
 }
 
-fn stream(conn: &Arc<Conn>, answer: Answer, permit: Permit, busy: Busy) -> Answered {
+fn stream(conn: &Arc<Conn>, answer: Answer, permit: Permit, given: Arc<Given>) -> Answered {
     let (to, pieces) = mpsc::channel(WAITING);
-    let mut response = Response::new(Body::stream(pieces, busy));
+    let mut response = Response::new(Body::stream(pieces, Arc::clone(&given)));
     dress(&mut response, &answer.reply);
-    let edge = Arc::clone(&conn.edge);
-    let (id, fate, patience) = (conn.id, edge.fate(conn.id), edge.limits.write);
-    if let Some(fate) = fate {
-        let kill = move || edge.doom(id, Fate::Dead);
-        tokio::spawn(answer.pump(to, fate, patience, kill, permit));
+    if let Some(fate) = conn.edge.fate(conn.id) {
+        let conn = Arc::clone(conn);
+        tokio::spawn(async move {
+            answer.pump(to, fate, conn.edge.limits.write, &given).await;
+            given.hold(Box::new(rest(&conn, permit, given.left())));
+        });
     }
     response
 }
@@ -383,9 +417,9 @@ fn dress(response: &mut Answered, reply: &Reply) {
 }
 
 /// A refusal of the edge itself.
-fn refusal(fault: &Fault, path: &str, busy: Busy) -> Answered {
+fn refusal(fault: &Fault, path: &str, given: Arc<Given>) -> Answered {
     let text = serde_json::to_vec(fault).unwrap_or_default();
-    let mut response = Response::new(Body::whole(text, busy, None));
+    let mut response = Response::new(Body::whole(text, given));
     let reply = Reply {
         status: fault.kind.status(),
         content: "application/json".to_owned(),

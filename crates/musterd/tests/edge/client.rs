@@ -150,7 +150,7 @@ pub(crate) fn connect_narrow(at: SocketAddr, files: &Files) -> Stream {
     over(TcpStream::from(fd), Some(files), "http/1.1").expect("a handshake")
 }
 
-fn over(stream: TcpStream, files: Option<&Files>, alpn: &str) -> std::io::Result<Stream> {
+pub(crate) fn over(stream: TcpStream, files: Option<&Files>, alpn: &str) -> std::io::Result<Stream> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])

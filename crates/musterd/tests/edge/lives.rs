@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use muster_needs::require;
 
-use crate::client::{connect, curl, exchange, tools};
+use crate::client::{connect, curl, exchange, over, read_until, tools};
 use crate::core::{Core, loopback, serve};
 use crate::process::{Edge, address};
 use crate::streams::{follower, goes_on};
@@ -86,7 +86,7 @@ fn a_node_that_is_claimed_asks_for_certificates_at_once() {
     next.authority = serve(Some(&core.authority), loopback()).authority;
     core.reload(next);
     // Its connection ends, and the next one is refused.
-    assert!(!crate::client::read_until(&mut stranger, "").contains("200"));
+    assert!(!read_until(&mut stranger, "").contains("200"));
     assert_eq!(curl(at, None, "/v1/enroll", &["-d", "{}"]).status, 0);
     assert_eq!(curl(at, Some(&alice), "/v1/health", &[]).status, 200);
 }
@@ -105,5 +105,33 @@ fn an_edge_that_is_told_to_end_finishes_what_it_does() {
     let got = busy.join().expect("curl");
     assert_eq!((got.status, got.json()["status"].as_str()), (200, Some("drained")), "{got:?}");
     assert!(edge.child.wait().expect("an end").success());
+    assert!(TcpStream::connect(at).is_err());
+}
+
+/// Two who claim at once: the one who is too late hears it from the core, wherever the change of owner met him.
+#[test]
+fn s18_who_was_coming_to_claim_when_another_did_still_gets_an_answer() {
+    let core = Core::start(false);
+    let edge = Edge::start(&core);
+    let at = edge.address();
+    let claims = b"POST /v1/enroll HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    let mut between = connect(at, None, "http/1.1");
+    assert!(exchange(&mut between, claims, "}").contains("enrolled"));
+    // Before the first byte of its handshake; the edge has taken it in, as who came later is answered.
+    let shaking = TcpStream::connect_timeout(&at, Duration::from_secs(10)).expect("a connection");
+    assert!(exchange(&mut between, claims, "}").contains("enrolled"));
+    let mut next = core.serve_now();
+    next.authority = serve(Some(&core.authority), loopback()).authority;
+    // Another address beside it, so that the edge says when it is so far.
+    next.listen = "127.0.0.2:0".parse().unwrap();
+    core.reload(next);
+    edge.line(", claimed");
+    assert!(exchange(&mut between, claims, "}").contains("enrolled"), "one request more");
+    let mut shaken = over(shaking, None, "http/1.1").expect("the handshake goes on");
+    assert!(exchange(&mut shaken, claims, "}").contains("enrolled"));
+    core.wait_for("enroll 127.0.0.1", 4);
+    for mut stream in [between, shaken] {
+        assert_eq!(read_until(&mut stream, ""), "", "and then it ends");
+    }
     assert!(TcpStream::connect(at).is_err());
 }

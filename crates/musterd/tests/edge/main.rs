@@ -27,3 +27,4 @@ mod streams;
 mod support;
 mod told;
 mod unread;
+mod windows;
