@@ -125,7 +125,9 @@ fn taken_down(names: &[String]) -> Result<Vec<String>> {
 
 fn boot(names: &[String], daemon: bool) -> Result<()> {
     let programs = if daemon { Some(muster_testbed::programs()?) } else { None };
-    let bed = muster_testbed::Testbed::prepare("by-hand")?;
+    // One of its own, so that taking this one down leaves those of others alone.
+    let name = format!("{}-{}", names.first().map_or("by-hand", String::as_str), std::process::id());
+    let bed = muster_testbed::Testbed::prepare(&name)?;
     let key = bed.keygen("admin")?;
     for name in names {
         let node = bed.node(name)?.boot()?;
@@ -151,6 +153,6 @@ fn boot(names: &[String], daemon: bool) -> Result<()> {
     }
     println!("what an administrator does on them takes: --admin-key {}", key.private.display());
     bed.keep()?;
-    println!("remove it all with: cargo xtask testbed --down");
+    println!("remove it all with: cargo xtask testbed --down {name}");
     Ok(())
 }
