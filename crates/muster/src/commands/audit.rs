@@ -132,6 +132,11 @@ pub fn verify_files(paths: &[PathBuf], known: &[Head], printer: &mut Printer) ->
     let broken = |e: muster_core::audit::Broken| Faults::from(Fault::new(Own::AuditBroken, e.to_string()));
     let report = chain.end().map_err(broken)?;
     let holds = holds(&report, None);
+    // A record has its first line from the beginning: what has none is not one that holds together.
+    if let (0, Some(path)) = (holds.records, paths.first()) {
+        let fault = Fault::new(Own::AuditBroken, "there is no record in it").at(path, 0);
+        return Err(fault.fix("Name the file that `GET /v1/audit` or the node's folder gave.").into());
+    }
     if report.before > 0 {
         printer
             .warn(&format!("{} heads lie before the first record: nothing is proven of them", report.before));

@@ -188,6 +188,8 @@ const HERE: &[(&str, i32, &str)] = &[
     ("pki rotate edge-1 --to nowhere", 3, "error["),
     ("audit verify --file nowhere", 3, "error[file-missing]: "),
     ("audit verify --file bad.yaml", 1, "error[audit-broken]: bad.yaml:1: "),
+    ("audit verify --file /dev/null", 1, "error[audit-broken]: /dev/null: there is no record in it"),
+    ("audit verify --file torn", 1, "error[audit-broken]: torn: there is no record in it"),
     ("audit verify --file bad.yaml --head x", 2, "error[usage]: "),
     ("audit tail edge-1 edge-2", 2, "error[usage]: this is asked of one node"),
     ("context use nowhere", 3, "error[context-unknown]: "),
@@ -200,6 +202,7 @@ fn cl1_every_fault_that_is_found_here_has_its_exit_code_and_one_clear_line() {
     let nodes = Nodes::new();
     let p = &nodes.p;
     p.write("bad.yaml", "muster:\n  rol: init\n");
+    p.write("torn", "{\"seq\":1,");
     p.write(
         ".local/state/muster/node-pins",
         format!("edge-1 192.0.2.1:7443 {KEY}\nedge-2 192.0.2.2:7443 {KEY}\n"),
