@@ -46,13 +46,16 @@ pub struct Rotation<'r> {
 }
 
 impl Owner {
-    /// Takes a document for a node that is not built yet, and releases the bootstrap if it says all that is needed.
+    /// Takes a document for a node that is not built yet, and releases the bootstrap if it says all that is needed. `judged_by` is
+    /// [`Owner::trusts`] by which whoever asks was let in.
     ///
     /// # Errors
     /// 400 `bad-document`, 409 of the node's state, 500.
-    pub fn apply_document(&self, text: &str) -> Result<Applied, Fault> {
+    pub fn apply_document(&self, text: &str, judged_by: u64) -> Result<Applied, Fault> {
         let pairing = self.change();
         let trust = self.trust().ok_or_else(unclaimed)?;
+        // What the node shall be is the word of its owner, not of one who was it when the call came and had to wait.
+        self.still(&pairing, judged_by)?;
         let document = documents::parse(text, "document", Judged::Now(self.now()))
             .map_err(|e| Fault::bad("bad-document", e))?
             .ok_or_else(|| Fault::bad("bad-document", "document: there is none in this text"))?;
@@ -86,6 +89,15 @@ impl Owner {
         Ok(Applied { path, role, api, released: released && settled.is_ok() })
     }
 
+    /// Whether whom the node obeys is who it was when a call was let in. Nobody can change it as long as `_held` is.
+    fn still(&self, _held: &Pairing, judged_by: u64) -> Result<(), Fault> {
+        if judged_by == self.trusts() {
+            return Ok(());
+        }
+        let error = "whom the node obeys has changed since this call was let in";
+        Err(Fault::state("busy", error).fix("Ask again."))
+    }
+
     /// Makes another authority the owner (S15). It is pinned when this returns; [`Owner::announce`] is called when the answer is out.
     ///
     /// # Errors
@@ -94,11 +106,8 @@ impl Owner {
         let pairing = self.change();
         let state = self.state();
         let trust = state.trust.clone().ok_or_else(unclaimed)?;
-        // Under the lock: of two rotations at once the second is by a client of an owner that was.
-        if rotation.judged_by != self.trusts() {
-            let error = "whom the node obeys has changed since this call was let in";
-            return Err(Fault::state("busy", error).fix("Ask again."));
-        }
+        // Of two rotations at once the second is by a client of an owner that was.
+        self.still(&pairing, rotation.judged_by)?;
         let new = OperatorCa::from_pem(rotation.authority, self.now())
             .map_err(|e| Fault::bad("bad-authority", format!("operatorCA: {e}")))?;
         if new.same_key(trust.authority()) {

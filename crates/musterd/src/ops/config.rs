@@ -9,7 +9,7 @@ use super::{Done, Request};
 
 pub(super) fn apply(request: &Request<'_>) -> Result<Done, Fault> {
     let body: ConfigRequest = super::body(request)?;
-    let applied = request.owner.apply_document(&body.document)?;
+    let applied = request.owner.apply_document(&body.document, request.caller.judged_by)?;
     let done = Done::json(&ConfigAnswer {
         status: "applied".to_owned(),
         path: applied.path,

@@ -68,7 +68,7 @@ fn a_node_waits_for_the_document_that_its_own_asks_for() {
     let awaiting = "role: init\napi: {enabled: true, awaitConfig: true}\n";
     node.document(awaiting);
     assert!(bootstrap(&node).expect_err("waits").contains("awaitConfig"));
-    owner.apply_document(awaiting).unwrap_or_else(|e| panic!("{e}"));
+    owner.apply_document(awaiting, owner.trusts()).unwrap_or_else(|e| panic!("{e}"));
     bootstrap(&node).expect("described, so built");
 }
 
@@ -81,7 +81,10 @@ fn while_a_node_is_built_nobody_describes_it_anew_and_nobody_builds_it_twice() {
         &places,
         &Watching(&|plan| {
             assert_eq!(owner.machine().membership(), Membership::Building);
-            assert_eq!(owner.apply_document(COMPLETE).expect_err("built").reason, "bootstrapped");
+            assert_eq!(
+                owner.apply_document(COMPLETE, owner.trusts()).expect_err("built").reason,
+                "bootstrapped"
+            );
             assert!(bootstrap(&node).expect_err("twice").contains("another bootstrap"));
             Err(CannotBuild(format!("no {} today", plan.role.as_str())))
         }),
@@ -90,9 +93,9 @@ fn while_a_node_is_built_nobody_describes_it_anew_and_nobody_builds_it_twice() {
     assert_eq!(seen, Err("no init today".to_owned()));
     // It failed: another document is taken, and the next run begins again.
     assert_eq!(owner.machine().membership(), Membership::None);
-    owner.apply_document(COMPLETE).unwrap_or_else(|e| panic!("{e}"));
+    owner.apply_document(COMPLETE, owner.trusts()).unwrap_or_else(|e| panic!("{e}"));
     bootstrap(&node).expect("built");
-    assert_eq!(owner.apply_document(COMPLETE).expect_err("built").reason, "bootstrapped");
+    assert_eq!(owner.apply_document(COMPLETE, owner.trusts()).expect_err("built").reason, "bootstrapped");
 }
 
 #[test]

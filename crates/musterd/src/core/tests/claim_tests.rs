@@ -383,7 +383,8 @@ fn s18_a_disk_that_fails_at_any_step_makes_no_half_an_owner() {
             let places = Places::below(node.root());
             let built = crate::bootstrap::build(&places, &muster_cluster::None, UtcTime::from_unix(NOW));
             assert!(built.is_err(), "{file}: {built:?}");
-            let refused = owner.apply_document("role: init\nnode: {name: other}\napi: {enabled: true}\n");
+            let refused = owner
+                .apply_document("role: init\nnode: {name: other}\napi: {enabled: true}\n", owner.trusts());
             assert_eq!(refused.expect_err("a claim is not complete").reason, "disk", "{file}");
             let other = owner.set_authority(&super::operators("other").pem);
             assert!(other.expect_err("nor is another owner").contains("comes first"), "{file}");

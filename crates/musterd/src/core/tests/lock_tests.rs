@@ -85,7 +85,7 @@ fn s18_a_bootstrap_that_just_begins_holds_up_a_document_and_nobody_who_reads() {
     let disk = Disk::open(&Places::below(node.root())).expect("a disk");
     let held = hold::lock(&disk).expect("free");
     std::thread::scope(|scope| {
-        let applies = scope.spawn(|| owner.apply_document(COMPLETE));
+        let applies = scope.spawn(|| owner.apply_document(COMPLETE, owner.trusts()));
         // It waits for five seconds; whoever reads meanwhile waits for nothing.
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
@@ -113,7 +113,7 @@ fn s18_what_the_service_manager_is_asked_for_is_what_is_true_then() {
         let claims = scope.spawn(|| claim(&node, &owner, &operators));
         until("it says that it waits", || node.read("/systemctl.log").matches("parked").count() == 2);
         // ...when the document comes.
-        let applies = scope.spawn(|| owner.apply_document(COMPLETE));
+        let applies = scope.spawn(|| owner.apply_document(COMPLETE, owner.trusts()));
         until("the document counts", || owner.machine().hold() == muster_core::machine::Hold::Released);
         assert!(!node.released(), "one after the other");
         answer(&node);
@@ -128,4 +128,32 @@ fn s18_what_the_service_manager_is_asked_for_is_what_is_true_then() {
     owner.settle().expect("nothing to do");
     assert_eq!(node.read("/systemctl.log"), log);
     assert_ne!(owner.machine(), Machine::UNCLAIMED);
+}
+
+/// A call that was let in under one owner, and waited while the node got another one.
+#[test]
+fn s15_a_document_of_an_owner_that_was_is_not_taken() {
+    let (node, old, new) = (node(), operators("ops"), operators("another"));
+    node.document(&format!("api: {{operatorCA: {:?}}}\n", old.pem));
+    let owner = node.open();
+    let judged_by = owner.trusts();
+    let disk = Disk::open(&Places::below(node.root())).expect("a disk");
+    let held = hold::lock(&disk).expect("free");
+    std::thread::scope(|scope| {
+        // The rotation waits for a bootstrap that just begins, and the document for the rotation.
+        let rotates = scope.spawn(|| owner.set_authority(&new.pem));
+        std::thread::sleep(Duration::from_millis(300));
+        let applies = scope.spawn(|| owner.apply_document(COMPLETE, judged_by));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!rotates.is_finished() && !applies.is_finished());
+        drop(held);
+        rotates.join().expect("no panic").expect("another owner");
+        let refused = applies.join().expect("no panic").expect_err("by nobody who may");
+        assert_eq!(refused.reason, "busy");
+    });
+    assert!(
+        !node.released() && !node.read("/etc/muster/config.yaml").contains("role"),
+        "nothing of it is there"
+    );
+    assert!(owner.apply_document(COMPLETE, owner.trusts()).expect("by a client of the owner").released);
 }

@@ -212,7 +212,7 @@ fn s18_forgetting_gives_the_node_back_as_it_was_described_before() {
     claim_with(&owner, &node.code(), body(&operators, Some(COMPLETE)), "10.0.0.9");
     // What was before the first of ours counts, however many came after.
     owner
-        .apply_document("role: init\ncluster: {name: lab}\napi: {enabled: true}\n")
+        .apply_document("role: init\ncluster: {name: lab}\napi: {enabled: true}\n", owner.trusts())
         .unwrap_or_else(|e| panic!("{e}"));
     node.write("/var/lib/muster/bootstrapped", "");
     node.write("/var/lib/muster/node.json", "{}");
@@ -262,14 +262,18 @@ fn a_document_is_applied_until_the_node_is_built() {
     let (node, operators) = (node(), operators("ops"));
     node.document(MAINTENANCE);
     let owner = node.open();
-    assert_eq!(owner.apply_document(COMPLETE).expect_err("nobody's").reason, "unclaimed");
+    assert_eq!(owner.apply_document(COMPLETE, owner.trusts()).expect_err("nobody's").reason, "unclaimed");
     claim(&node, &owner, &operators);
-    assert_eq!(owner.apply_document("role: what\n").expect_err("no document").reason, "bad-document");
+    assert_eq!(
+        owner.apply_document("role: what\n", owner.trusts()).expect_err("no document").reason,
+        "bad-document"
+    );
     assert!(!node.released());
-    let waits = owner.apply_document("api: {enabled: true}\n").unwrap_or_else(|e| panic!("{e}"));
+    let waits =
+        owner.apply_document("api: {enabled: true}\n", owner.trusts()).unwrap_or_else(|e| panic!("{e}"));
     assert!(waits.api && !waits.released && waits.role.is_none());
     let applied = owner
-        .apply_document("role: init\napi: {enabled: true, awaitConfig: true}\n")
+        .apply_document("role: init\napi: {enabled: true, awaitConfig: true}\n", owner.trusts())
         .unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(
         (applied.role, applied.released, applied.path.as_str()),
@@ -277,7 +281,7 @@ fn a_document_is_applied_until_the_node_is_built() {
     );
     assert!(node.released());
     node.write("/var/lib/muster/bootstrapped", "");
-    assert_eq!(owner.apply_document(COMPLETE).expect_err("built").reason, "bootstrapped");
+    assert_eq!(owner.apply_document(COMPLETE, owner.trusts()).expect_err("built").reason, "bootstrapped");
 }
 
 #[test]
@@ -311,7 +315,7 @@ fn what_was_said_in_another_boot_is_not_said_in_this_one() {
     node.document(&asks);
     let owner = node.open();
     assert_eq!(owner.machine().hold(), Hold::Document);
-    assert!(owner.apply_document(&asks).expect("taken").released);
+    assert!(owner.apply_document(&asks, owner.trusts()).expect("taken").released);
     assert_eq!(node.open().machine().hold(), Hold::Released, "the same boot");
     assert_eq!(node.read("/run/muster/described"), muster_sys::clock::this_boot().expect("a boot"));
     fs::write(node.at("/run/muster/described"), "3f1c5d52-0d8f-4f0e-9d8e-000000000000.81734")
