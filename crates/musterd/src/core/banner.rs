@@ -117,11 +117,14 @@ pub(super) fn owned(disk: &Disk, certificate: Fingerprint, authority: Fingerprin
          {:<13} {certificate}\n  {:<13} {authority}\n\n",
         "fingerprint", "authority"
     );
-    if disk.run.read(TOLD, MAX_TOLD).is_ok_and(|told| told == text.as_bytes()) {
+    // The folder may outlive the boot, in a container.
+    let boot = muster_sys::clock::this_boot().unwrap_or_default();
+    let mark = format!("{boot}\n{text}");
+    if disk.run.read(TOLD, MAX_TOLD).is_ok_and(|told| told == mark.as_bytes()) {
         return;
     }
     muster_sys::console::say(disk.places().root(), &text);
-    if let Err(e) = disk.run.replace(TOLD, text.as_bytes(), Durability::Volatile) {
+    if let Err(e) = disk.run.replace(TOLD, mark.as_bytes(), Durability::Volatile) {
         say::warning(&format!("the consoles are told again at the next start: {}", e.line()));
     }
 }

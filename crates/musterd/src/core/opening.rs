@@ -74,7 +74,11 @@ impl Owner {
         if membership != Membership::Leaving {
             room::keep(self.disk());
         }
-        if let Err(e) = self.settle() {
+        let settled = match membership {
+            Membership::Member if self.trust().is_some() => units::reach(self.disk().places()),
+            _ => self.settle(),
+        };
+        if let Err(e) = settled {
             say::warning(&e);
         }
     }

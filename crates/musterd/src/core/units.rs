@@ -27,6 +27,14 @@ pub(super) fn release(places: &Places) -> Result<(), String> {
     ask(places, TIME, "start", &[places::CLAIMED_TARGET, BOOTSTRAP])
 }
 
+/// Says of a node that is built what others may be ordered after: the bootstrap, which the target wants, has nothing to do there.
+///
+/// # Errors
+/// One line.
+pub(super) fn reach(places: &Places) -> Result<(), String> {
+    ask(places, TIME, "start", &[places::CLAIMED_TARGET])
+}
+
 /// Makes it plain that the node waits. The service manager has so long to take it.
 ///
 /// # Errors

@@ -51,6 +51,12 @@ fn nothing_is_built_for_nobody() {
     assert_eq!((&record["role"], &record["distribution"]), (&"init".into(), &"none".into()));
     assert_eq!(record["bootstrappedAt"], "2027-01-01T00:00:00Z");
     assert!(bootstrap(&node).expect("nothing to do").contains("already"));
+    // What is ordered after the target is started at each boot of a node that is built, and the bootstrap is not.
+    drop(owner);
+    fs::remove_file(node.at("/systemctl.log")).expect("asked before");
+    drop(node.open());
+    let asked = node.read("/systemctl.log");
+    assert!(asked.contains("muster-claimed.target") && !asked.contains("muster-bootstrap"), "{asked}");
 }
 
 #[test]
