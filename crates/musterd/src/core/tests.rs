@@ -90,7 +90,7 @@ impl Node {
 
     /// Whether the bootstrap was let go.
     pub(super) fn released(&self) -> bool {
-        self.read("/systemctl.log").contains("muster-claimed.target")
+        self.read("/systemctl.log").contains("muster-bootstrap.service")
     }
 
     pub(super) fn document(&self, text: &str) {
