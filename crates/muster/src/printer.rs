@@ -205,7 +205,7 @@ impl Printer {
             }
             Format::Yaml => {
                 let redacted = self.redacted(value);
-                serde_saphyr::to_string(&redacted).unwrap_or_default().trim_end().to_owned()
+                yaml(&redacted).trim_end().to_owned()
             }
             Format::Table | Format::Name => return false,
         };
@@ -299,6 +299,24 @@ fn without_hidden(text: String) -> String {
         }
     }
     out
+}
+
+/// YAML in blocks. Where a text has something that is to be written out, JSON, which is YAML too and puts every text in quotes: in a plain
+/// scalar an escape would be its own characters. YAML writes what is over 16 bits in one escape (YAML 1.2.2, 5.7).
+fn yaml(value: &serde_json::Value) -> String {
+    let blocks = serde_saphyr::to_string(value).unwrap_or_default();
+    if !blocks.contains(|c| c >= '\u{7f}' && is_hidden(c)) {
+        return blocks;
+    }
+    let quoted = serde_json::to_string_pretty(value).unwrap_or_default();
+    quoted.chars().fold(String::with_capacity(quoted.len()), |mut out, c| {
+        if c > '\u{ffff}' && is_hidden(c) {
+            out.push_str(&format!("\\U{:08x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+        out
+    })
 }
 
 /// Text from outside with everything that could move a cursor, change a colour or reorder the line written out as an escape.
@@ -408,6 +426,11 @@ mod tests {
         for one in [pretty, line] {
             assert_eq!(serde_json::from_str::<serde_json::Value>(one).unwrap(), value);
         }
+        let (mut p, out, _) = printer(Looks { format: Format::Yaml, ..Looks::default() });
+        p.value(&value);
+        let text = out.text();
+        assert!(text.chars().all(|c| c == '\n' || !is_hidden(c)), "{text:?}");
+        assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 
     #[test]
