@@ -40,7 +40,7 @@ enum Command {
         /// Which ones; all when none is named.
         parts: Vec<String>,
     },
-    /// The main job on two real nodes of this machine, and five attacks on it. Needs root or sudo.
+    /// The main job on real nodes of this machine, and five attacks on it. Needs root or sudo.
     Demo {
         /// Removes all that the demo made.
         #[arg(long)]

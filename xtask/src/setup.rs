@@ -22,7 +22,7 @@ const FOR_TESTS: &[Package] = &[
     ("python3", "/usr/bin/python3"),
     ("python3-venv", "/usr/share/doc/python3-venv"),
     ("ansible-core", "/usr/bin/ansible-playbook"),
-    ("man-db", "/usr/bin/man"),
+    ("man-db", "/usr/bin/mandb"),
 ];
 
 /// Installs what the tests need and is missing, where we may; elsewhere says what is missing and goes on.

@@ -48,7 +48,7 @@ fn each_command_has_its_page_and_nothing_else_has() {
 
 #[test]
 fn man_takes_each_page_without_a_warning() {
-    require!(muster_needs::tool("/usr/bin/man", "man-db"));
+    require!(muster_needs::tool("/usr/bin/mandb", "man-db"));
     for page in pages() {
         let mut man = Command::new("man");
         // As lintian asks it: no cat page is written, and lines are as long as those of a terminal.
@@ -84,7 +84,7 @@ fn shown(page: &str) -> String {
 
 #[test]
 fn exit_codes_and_files_are_those_of_the_sources() {
-    require!(muster_needs::tool("/usr/bin/man", "man-db"));
+    require!(muster_needs::tool("/usr/bin/mandb", "man-db"));
     let page = shown("man1/muster-node-claim.1");
     for exit in muster::exit::Exit::ALL {
         let row = format!("{} {}", exit.code(), exit.meaning());

@@ -42,12 +42,12 @@ pub const MUSTERD_LINKS: &[(&str, &str)] = &[
     ("/etc/issue.d/50-muster.issue", "../../run/issue.d/muster.issue"),
 ];
 
-/// What the package does whenever it is installed.
+/// What the package does whenever it is installed: in an image that is built too, where no systemd runs (sd_booted(3)).
 pub(crate) const MUSTERD_INSTALLED: &str = "\
 systemd-sysusers muster.conf
 systemd-tmpfiles --create muster.conf
 mkdir -p /etc/muster /var/lib/muster
-systemctl daemon-reload
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
 ";
 
 /// And at the first time only, or each new version would undo what the machine's administrator, or `enabled: false`, has said.

@@ -28,19 +28,21 @@ pub struct Package<'a> {
 /// What the daemon's package needs.
 pub const MUSTERD_DEPENDS: &str = "libc6, libgcc-s1, systemd (>= 249)";
 
-/// What is left beside the state of a node whose daemon was enabled when its package was removed.
+/// What a removal of the package leaves beside the state of the node: whether its daemon was enabled. dpkg itself forgets a package
+/// that has no conffiles.
 const WAS_ENABLED: &str = "/var/lib/muster/was-enabled";
+const WAS_DISABLED: &str = "/var/lib/muster/was-disabled";
 
-/// What is done when the daemon's package comes (deb-postinst(5)). The second argument is the version before, also of one that was
-/// removed; `was-enabled` is what its removal left. A node that has an owner keeps him over a new version: both halves start anew, and a
+/// What is done when the daemon's package comes (deb-postinst(5)). The second argument is the version before. A node that has an owner keeps him over a new version: both halves start anew, and a
 /// port is open after it only if it was before.
 fn come() -> String {
     format!(
         "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n{MUSTERD_INSTALLED}\
-         if [ -z \"$2\" ] || [ -e {WAS_ENABLED} ]; then\n  \
-         [ \"$(systemctl is-enabled musterd-core.service 2>/dev/null)\" = masked ] || {MUSTERD_FIRST}  \
-         rm -f {WAS_ENABLED}\nelse\n  \
-         systemctl try-restart musterd-core.service musterd-edge.service || true\nfi\n"
+         if [ -e {WAS_ENABLED} ] || {{ [ -z \"$2\" ] && [ ! -e {WAS_DISABLED} ]; }}; then\n  \
+         [ \"$(systemctl is-enabled musterd-core.service 2>/dev/null)\" = masked ] || {MUSTERD_FIRST}\
+         else\n  \
+         systemctl try-restart musterd-core.service musterd-edge.service || true\nfi\n\
+         rm -f {WAS_ENABLED} {WAS_DISABLED}\n"
     )
 }
 
@@ -48,7 +50,7 @@ fn come() -> String {
 fn go() -> String {
     format!(
         "#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n\
-         ! systemctl is-enabled --quiet musterd-core.service || touch {WAS_ENABLED}\n\
+         if systemctl is-enabled --quiet musterd-core.service; then touch {WAS_ENABLED}; else touch {WAS_DISABLED}; fi\n\
          systemctl disable --quiet --now musterd-edge.service musterd-core.service musterd-edge.socket musterd-control.socket || true\n\
          systemctl stop --quiet muster-fetch.socket || true\n"
     )

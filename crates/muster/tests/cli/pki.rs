@@ -268,10 +268,11 @@ fn who_waits_for_the_list_is_told_for_whom_and_may_go() {
             c.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        // The test is the holder.
+        // The test is the holder. Not every file system has the numbers that /proc/locks has.
         let holder = format!("waiting for process {} (", std::process::id());
         assert!(
-            line.starts_with(&holder) && line.contains(": pki/revoked.lock is held by it. Ctrl-C ends"),
+            (line.starts_with(&holder) || line.starts_with("waiting for another process"))
+                && line.contains(": pki/revoked.lock is held by it. Ctrl-C ends"),
             "{line}"
         );
         child

@@ -23,7 +23,7 @@ fn the_block_of_a_cloud_config_is_taken_once_cloud_init_has_merged_it() -> Resul
                  cloud_config_modules: []\ncloud_final_modules: []\n";
     node.put("/etc/cloud/cloud.cfg.d/99-testbed.cfg", ours, 0o644)?;
     node.reboot()?;
-    holds(&node, "cloud-init status --wait | grep -q 'status: done' && test -s /etc/written-by-cloud-init")?;
+    holds(&node, "cloud-init status | grep -q 'status: done' && test -s /etc/written-by-cloud-init")?;
     holds(&node, "test -e /var/lib/muster/bootstrapped && test ! -e /etc/muster/config.yaml")?;
     alice.pin(&node)?;
     let state = super::operator::until("it answers", || Ok(status(&alice, &node).ok()))?;

@@ -91,7 +91,13 @@ fn no_step_of_the_package_opens_a_port_that_was_closed_or_forgets_an_owner() -> 
     node.sh("systemctl disable --quiet --now musterd-core musterd-edge.socket musterd-control.socket; systemctl stop musterd-edge")?;
     dpkg(&node, "-i /root/musterd-1.0.1.deb")?;
     quiet(&node)?;
-    assert_eq!(enabled(&node)?, ["disabled", "static", "disabled", "disabled"]);
+    let disabled = ["disabled", "static", "disabled", "disabled"];
+    assert_eq!(enabled(&node)?, disabled);
+    for words in ["-r musterd", "-i /root/musterd-1.0.1.deb"] {
+        dpkg(&node, words)?;
+        quiet(&node)?;
+    }
+    assert_eq!(enabled(&node)?, disabled, "also by a package that went in between");
     node.sh("systemctl enable --quiet musterd-core; systemctl start musterd-core")?;
     answers()?;
 

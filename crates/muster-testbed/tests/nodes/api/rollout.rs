@@ -205,7 +205,7 @@ fn a_roll_out_goes_to_its_end_over_real_reboots_and_stops_at_the_first_that_is_n
     // It comes back with the right one, and ill: the service runs until then, and is not started at the boot.
     a.sh("rm /var/lib/bootc/refuses; touch /etc/kubelet-is-broken")?;
     let words = "error[rollout-stopped]: a is not well: kubelet.service is not active";
-    let rows = ended(&upgrade("a b", 3, "30s")?, 1, &[words, next])?;
+    let rows = ended(&upgrade("a b", 3, "60s")?, 1, &[words, next])?;
     assert_eq!(states(&rows), [("a", "rollout-stopped"), ("b", "not-asked")], "{rows}");
     assert_eq!((deeds(&a)?, deeds(&b)?), ((3, 3), (0, 0)), "nor is it now");
     assert_eq!(images(&alice, &a)?, [Some(digest(3)), None, Some(digest(2))]);
