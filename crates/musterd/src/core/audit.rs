@@ -223,13 +223,15 @@ impl Audit {
 
     fn flush_now(&self) -> Result<Head, NotKept> {
         let mut disk = self.disk();
-        loop {
+        // No more than what can wait at a time: more may come for ever, faster than a slow disk takes it, and others wait behind this.
+        for _ in 0..=spool::RING / spool::BATCH {
             let all = self.waiting(&mut disk);
             if all.is_empty() {
-                return Ok(disk.chain.head());
+                break;
             }
             self.write(&mut disk, &all, all.len(), Room::Ordinary)?;
         }
+        Ok(disk.chain.head())
     }
 
     /// The newest head, to the journal: by hand at the end, and every hour by [`Audit::run`].

@@ -306,6 +306,10 @@ impl Ticket<'_> {
     }
 
     fn perform(&self, held: Held) -> Result<Done, Fault> {
+        // The body and the disk were waited for, and an edge that fell chooses how long: who was let in before may not be now.
+        if self.handle.judged_by.load(Ordering::Acquire) != self.core.owner.trusts() {
+            link::judge_again(self.core, &self.handle)?;
+        }
         match &self.asked.ask {
             Ask::AuditRead { after, follow } => auditing::open(self.core, after.unwrap_or(0), *follow),
             Ask::ProofNonce => {

@@ -122,7 +122,8 @@ fn pointed_at(root: &Root) -> Result<Option<Pointer>, String> {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     url: String,
-    /// In which boot. Nobody but the core can tell: the kernel's id of a boot is not the same to each unit of a container.
+    /// In which boot; of none, where an older version wrote it. Nobody but the core can tell: the kernel's id of a boot is not the same to each unit of a container.
+    #[serde(default)]
     boot: String,
     text: String,
 }

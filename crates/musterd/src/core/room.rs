@@ -17,7 +17,7 @@ const SIZE: u64 = 2 << 20;
 const LEAST: u64 = 64 << 10;
 
 /// Keeps it, or as much as there is. A file system that keeps no room for a file (ZFS) keeps none for this one.
-pub(super) fn keep(disk: &Disk) {
+pub(crate) fn keep(disk: &Disk) {
     let kept = disk.state.open_growing(FILE).and_then(|file| {
         let mut size = SIZE;
         loop {

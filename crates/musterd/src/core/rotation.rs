@@ -183,7 +183,10 @@ impl Owner {
         let _lock = hold::lock(self.disk())?;
         room::give(self.disk());
         let replaced = self.replaced(pairing, old, new);
-        room::keep(self.disk());
+        // A reset that is under way has more use for it.
+        if !matches!(hold::membership(self.disk()), Ok(Membership::Leaving)) {
+            room::keep(self.disk());
+        }
         replaced
     }
 

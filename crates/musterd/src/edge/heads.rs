@@ -2,7 +2,8 @@
 //!
 //! hyper cuts a fragment off a request line, and drops a `Content-Length` that has a `Transfer-Encoding` beside it, before a request is
 //! shown to us. So [`Heads`] reads along, on HTTP/1.1, and tells of each head what was taken out of it; it decides nothing about where a
-//! message ends, for that is hyper's: where it loses its way it sees nothing more, and hyper closes on such bytes. Sources: RFC 9112
+//! message ends, for that is hyper's: where it loses its way, as on a line with more blanks than it keeps, it sees nothing more, and no request
+//! after that is taken. Sources: RFC 9112
 //! (2.2, 3.2, 6.1, 6.3, 7.1), RFC 9113 (8.3.1), RFC 3986 (3.2.2, 3.2.3).
 //!
 //! Pure: bytes in, words out.
@@ -21,6 +22,8 @@ pub enum Taken {
     Fragment,
     /// A length beside a transfer coding.
     Length,
+    /// It is not known: a line before was longer than any that means well.
+    Lost,
 }
 
 /// Reads along with the requests of one connection of HTTP/1.1.
@@ -53,6 +56,12 @@ enum At {
 }
 
 impl Heads {
+    /// One that has lost its way.
+    #[must_use]
+    pub fn lost() -> Self {
+        Self { at: At::Lost, ..Self::default() }
+    }
+
     /// Takes the next bytes; `each` gets a word for each head that ends in them.
     pub fn see(&mut self, mut bytes: &[u8], mut each: impl FnMut(Taken)) {
         while !bytes.is_empty() {

@@ -219,6 +219,7 @@ fn form(request: &Request<()>, taken: Taken) -> Result<(), Fault> {
             return Err(Fault::bad("path", "the path is not in its plain spelling: it has a `#`"));
         }
         Taken::Length => return no("the request has both `Content-Length` and `Transfer-Encoding`"),
+        Taken::Lost => return no("a line before was too long for what it says"),
         Taken::Nothing => {}
     }
     if request.version() < Version::HTTP_11 {

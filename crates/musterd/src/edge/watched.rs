@@ -19,10 +19,10 @@ const MOST: usize = 4096;
 pub(crate) struct Told(Arc<Mutex<VecDeque<Taken>>>);
 
 impl Told {
-    /// Of the next request.
+    /// Of the next request. There is a word for each head that was read, or none is known any more.
     pub(crate) fn next(&self) -> Taken {
         // Both ends do one whole step.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(Taken::Nothing)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(Taken::Lost)
     }
 }
 
@@ -47,13 +47,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
         let new = buf.filled().get(before..).unwrap_or_default();
-        let told = &this.told;
+        let (told, mut over) = (&this.told, false);
         this.heads.see(new, |taken| {
             let mut told = told.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() < MOST {
+            over |= told.len() >= MOST;
+            if !over {
                 told.push_back(taken);
             }
         });
+        if over {
+            // Later words would be taken for those of other requests.
+            this.heads = Heads::lost();
+        }
         polled
     }
 }

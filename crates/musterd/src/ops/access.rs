@@ -34,13 +34,24 @@ pub(super) fn list(request: &Request<'_>) -> Result<Done, Fault> {
 pub(super) fn add(request: &Request<'_>) -> Result<Done, Fault> {
     let SshKeyRequest { user, key } = super::body(request)?;
     let _one = request.works.keys.lock();
+    still(request)?;
     Done::json(&added(request.places, &user, &key)?)
 }
 
 /// `DELETE /v1/access/ssh`.
 pub(super) fn remove(request: &Request<'_>, fingerprint: &str) -> Result<Done, Fault> {
     let _one = request.works.keys.lock();
+    still(request)?;
     Done::json(&removed(request.places, fingerprint)?)
+}
+
+/// Calls wait here for each other, and whom the node obeys may change meanwhile.
+fn still(request: &Request<'_>) -> Result<(), Fault> {
+    if request.caller.judged_by == request.owner.trusts() {
+        return Ok(());
+    }
+    let error = "whom the node obeys has changed since this call was let in";
+    Err(Fault::state("busy", error).fix("Ask again."))
 }
 
 /// A key and what stood behind it.
@@ -56,8 +67,7 @@ impl Line {
         let mut words = text.splitn(3, ' ');
         let key = PublicKey::from_words(words.next()?, words.next()?).ok()?;
         let comment = words.next().unwrap_or_default().trim();
-        let plain = comment.len() <= MAX_COMMENT && !comment.contains(muster_core::hidden::is_hidden);
-        plain.then(|| Self { key, comment: comment.to_owned() })
+        (comment.len() <= MAX_COMMENT).then(|| Self { key, comment: comment.to_owned() })
     }
 
     fn text(&self) -> String {
@@ -70,7 +80,8 @@ impl Line {
             user: user.to_owned(),
             kind: self.key.kind().name().to_owned(),
             fingerprint: self.key.fingerprint(),
-            comment: Some(self.comment.clone()).filter(|c| !c.is_empty()),
+            // What is in the file already is let in, and so it is shown.
+            comment: Some(muster_core::hidden::escaped(&self.comment, usize::MAX)).filter(|c| !c.is_empty()),
             warning: None,
         }
     }
@@ -150,7 +161,8 @@ fn is_account(places: &Places, user: &str) -> bool {
 }
 
 fn added(places: &Places, user: &str, key: &str) -> Result<SshKey, Fault> {
-    let line = Line::parse(key.trim()).ok_or_else(|| {
+    let plain = |line: &Line| !line.comment.contains(muster_core::hidden::is_hidden);
+    let line = Line::parse(key.trim()).filter(plain).ok_or_else(|| {
         Fault::bad(
             "bad-key",
             "the key is not one line of an OpenSSH public key with a comment of at most 128 bytes",

@@ -219,7 +219,8 @@ pub(super) fn begin(request: &Request<'_>) -> Result<Done, Fault> {
     room::give(&reset.disk);
     if reset.record()?.is_none() {
         let by = tools::line(&request.caller.name, 200);
-        reset.store(&Record { by, at: tools::now().to_string(), ..Record::default() })?;
+        let begun = reset.store(&Record { by, at: tools::now().to_string(), ..Record::default() });
+        begun.inspect_err(|_| room::keep(&reset.disk))?;
     }
     reset.go(Phase::Forget)?;
     drop(held);

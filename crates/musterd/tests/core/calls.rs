@@ -303,6 +303,43 @@ fn m18_a_revoked_client_is_cut_and_its_handle_is_dead_whatever_the_edge_does() {
     node.records(&["\"op\":\"crl-upload\"", "\"event\":\"intent\""]);
 }
 
+/// An edge that fell holds back the end of a call until its client is revoked.
+#[test]
+fn m18_what_a_revoked_client_had_asked_for_and_not_sent_whole_is_not_done() {
+    let operators = Operators::new(1);
+    let node = Node::owned(&operators);
+    let mut edge = node.link();
+    let mallory = operators.client("mallory", Role::Admin, 3);
+    let alice = edge.open(&operators.proof("alice", Role::Admin, 2));
+    let bad = edge.open(&handshake(&mallory.certificate, &mallory.key));
+    let asks = [
+        (Ask::Reset, "POST /v1/lifecycle/reset", "{\"confirm\":\"x\"}"),
+        (Ask::Reboot, "POST /v1/lifecycle/reboot", ""),
+        (Ask::SshKeys, "GET /v1/access/ssh", ""),
+    ];
+    let begun = asks.map(|(ask, request, body)| {
+        let mut stream = node.connect();
+        let (handle, request) = (bad.clone(), request.to_owned());
+        send(&mut stream, &Hello::Call(Call { handle, ask, request, proof: None }));
+        (stream, body)
+    });
+    // Each of them is let in, and waits for its body.
+    std::thread::sleep(Duration::from_millis(500));
+    let list =
+        operators.authority.revoke(&[Revoked { serial: mallory.serial, at: now() }], 1, None, now()).unwrap();
+    let got = edge.call_with(&alice, Ask::CrlUpload, "PUT /v1/ca/crl", list.as_bytes(), None);
+    assert_eq!(got.reply.status, 200, "{got:?}");
+    for (mut stream, body) in begun {
+        let mut bytes = Vec::new();
+        write_body(&mut bytes, body.as_bytes()).unwrap();
+        stream.write_all(&bytes).unwrap();
+        let reply = read_message::<Reply>(&mut stream).unwrap().unwrap();
+        assert_eq!(reply.status, 401, "{reply:?}");
+    }
+    assert!(!node.called().contains("reboot"), "{}", node.called());
+    node.records(&["\"op\":\"reset\"", "\"decision\":\"denied\"", "\"reason\":\"revoked\""]);
+}
+
 /// An edge that fell keeps the connection of the upload open; what it learned is in force all the same.
 #[test]
 fn m18_s15_a_change_of_trust_counts_before_its_own_answer_is_taken() {

@@ -221,6 +221,12 @@ fn m15_what_hyper_would_mend_is_refused() {
         ("HTTP/1.0", get("/v1/node", "").replace("HTTP/1.1", "HTTP/1.0"), "malformed"),
         ("two lengths", post("content-length: 2\r\ntransfer-encoding: chunked\r\n"), "malformed"),
         ("the other way", post("transfer-encoding: chunked\r\ncontent-length: 2\r\n"), "malformed"),
+        // What is read along is not known any more, so nothing passes by it.
+        (
+            "two lengths behind blanks",
+            post(&format!("content-length:{}2\r\ntransfer-encoding: chunked\r\n", " ".repeat(80))),
+            "malformed",
+        ),
         ("another coding", post("transfer-encoding: gzip, chunked\r\n"), "malformed"),
         ("chunked twice", post("transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n"), "malformed"),
         ("a node in the line", get("https://user:word@x/v1/node", ""), "path"),

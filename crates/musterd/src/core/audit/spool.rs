@@ -29,9 +29,9 @@ const SEEN: Bounds = Bounds { window: Duration::from_secs(1), each: 10, all: 200
 /// full of it after days, not after an hour, and it takes no room from what the core saw.
 const TOLD: Bounds = Bounds { window: Duration::from_secs(60), each: 10, all: 60, kinds: 64, ring: RING / 2 };
 /// Events that wait. Beyond, they are counted only.
-const RING: usize = 1024;
+pub(super) const RING: usize = 1024;
 /// Events that are written at once: well below the length of a file.
-const BATCH: usize = 256;
+pub(super) const BATCH: usize = 256;
 
 type Key = (String, Option<&'static str>, Option<Decision>, Option<String>);
 
