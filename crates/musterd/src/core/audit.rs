@@ -103,7 +103,7 @@ impl Audit {
         let (files, found) = Files::open(&dir)?;
         let disk = Disk { files, chain: Chain::after(found.head) };
         let audit = Self {
-            hand: Arc::default(),
+            hand: Arc::new(Hand::new(hand::LONGEST)),
             dir,
             disk: Mutex::new(disk),
             spool: Mutex::default(),

@@ -207,6 +207,12 @@ impl Owner {
         self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether somebody is changing something.
+    #[cfg(test)]
+    pub(super) fn is_changing(&self) -> bool {
+        matches!(self.shared.changing.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
     /// Makes a change count. `_held` is whoever may: see [`Owner::change`].
     pub(super) fn set(&self, _held: &Pairing, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());

@@ -18,8 +18,7 @@ use super::files::Room;
 use super::{Audit, NotKept};
 
 /// How long anybody waits for the disk: less than the edge waits for an answer, also twice.
-pub(super) const LONGEST: Duration =
-    if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(10) };
+pub(super) const LONGEST: Duration = Duration::from_secs(10);
 /// How long the thread waits for more.
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -40,8 +39,9 @@ struct Job {
 }
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Hand {
+    /// [`LONGEST`], but in tests of a disk that hangs.
+    longest: Duration,
     inside: Mutex<Inside>,
     came: Condvar,
 }
@@ -56,6 +56,15 @@ struct Inside {
 }
 
 impl Hand {
+    pub(super) fn new(longest: Duration) -> Self {
+        Self { longest, inside: Mutex::default(), came: Condvar::new() }
+    }
+
+    /// The thread is in one write for too long.
+    fn hangs(&self, inside: &Inside) -> bool {
+        inside.since.is_some_and(|since| since.elapsed() >= self.longest)
+    }
+
     fn inside(&self) -> MutexGuard<'_, Inside> {
         // Each change is whole before anything can panic.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,6 +120,12 @@ impl Hand {
     pub(super) fn works(&self) -> bool {
         self.inside().works
     }
+
+    /// Whether everybody hears at once that the disk hangs.
+    #[cfg(test)]
+    pub(super) fn is_given_up(&self) -> bool {
+        self.hangs(&self.inside())
+    }
 }
 
 impl Audit {
@@ -122,7 +137,7 @@ impl Audit {
         let (tell, told) = sync_channel(1);
         {
             let mut inside = self.hand.inside();
-            if inside.since.is_some_and(|since| since.elapsed() >= LONGEST) {
+            if self.hand.hangs(&inside) {
                 return Err(NotKept::Hangs);
             }
             if !inside.works {
@@ -132,11 +147,11 @@ impl Audit {
                 spawned.map_err(|e| NotKept::Disk(format!("no thread for it: {e}")))?;
                 inside.works = true;
             }
-            let (audit, until) = (Arc::clone(self), Instant::now() + LONGEST);
+            let (audit, until) = (Arc::clone(self), Instant::now() + self.hand.longest);
             inside.jobs.push_back(Job { audit, work, until, tell });
         }
         self.hand.came.notify_one();
-        match told.recv_timeout(LONGEST) {
+        match told.recv_timeout(self.hand.longest) {
             Ok(done) => done,
             Err(RecvTimeoutError::Timeout) => Err(NotKept::Hangs),
             // Passed over because it was late by a hair, or the thread's own fault, of which its panic tells.

@@ -510,10 +510,13 @@ fn s16_a_full_disk_keeps_room_for_intents_of_what_destroys_ext4() {
 
 #[test]
 fn m19_a_disk_that_does_not_answer_holds_up_nobody_for_ever() {
+    const LONGEST: Duration = Duration::from_secs(1);
     let bed = Bed::new();
-    let audit = bed.open();
+    let mut audit = bed.open();
     let hangs = Arc::clone(&audit.disk().files.hangs);
+    // This one has the time that a disk has which is only busy.
     let head = audit.first(&event("before"), Room::Ordinary).unwrap();
+    Arc::get_mut(&mut audit).unwrap().hand = Arc::new(Hand::new(LONGEST));
     let hold = hangs.lock().unwrap();
     // Who meets it first, and who comes meanwhile, waits so long.
     let begun = Instant::now();
@@ -526,7 +529,13 @@ fn m19_a_disk_that_does_not_answer_holds_up_nobody_for_ever() {
             });
         }
     });
-    assert!((hand::LONGEST..3 * hand::LONGEST).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert!((LONGEST..3 * LONGEST).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    // The thread began a little later than the first of them did.
+    let until = Instant::now() + Duration::from_secs(20);
+    while !audit.hand.is_given_up() {
+        assert!(Instant::now() < until, "it is waited for, for ever");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     // Who comes later hears it at once; who reads waits for nothing.
     let begun = Instant::now();
     for _ in 0..20 {
@@ -538,12 +547,14 @@ fn m19_a_disk_that_does_not_answer_holds_up_nobody_for_ever() {
         let mut cursor = audit.cursor(0).unwrap();
         while cursor.next(head.seq).unwrap().is_some() {}
     }
-    assert!(begun.elapsed() < hand::LONGEST, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < LONGEST, "{:?}", begun.elapsed());
     drop(hold);
     // It answers again, and so do we. What was in the middle of it is on the disk; what nobody waited for is not.
     let until = Instant::now() + Duration::from_secs(20);
-    while audit.first(&event("after"), Room::Ordinary).is_err() {
+    let mut tries = 0;
+    while audit.first(&event(&format!("after {tries}")), Room::Ordinary).is_err() {
         assert!(Instant::now() < until, "it goes on hanging");
+        tries += 1;
         std::thread::sleep(Duration::from_millis(10));
     }
     let report = verify(&bed.text(), None, &[head, audit.head()]).unwrap();
@@ -551,7 +562,7 @@ fn m19_a_disk_that_does_not_answer_holds_up_nobody_for_ever() {
     let lines = bed.lines();
     let with = |what: &str| lines.iter().filter(|l| l.contains(what)).count();
     assert_eq!(
-        (with("\"hangs "), with("\"later\""), with("\"waits\""), with("\"after\"")),
+        (with("\"hangs "), with("\"later\""), with("\"waits\""), with(&format!("\"after {tries}\""))),
         (1, 0, 10, 1),
         "{lines:#?}"
     );

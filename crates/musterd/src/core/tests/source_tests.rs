@@ -108,7 +108,7 @@ fn a_time_to_wait_is_over_when_it_is_whatever_takes_long() {
         let begun = std::time::Instant::now();
         let (got, _, _) = resolved(node, &source);
         let (took, said) = (begun.elapsed().as_secs_f64(), got.expect_err("it is not there"));
-        assert!((3.0..5.9).contains(&took), "{took} {said}");
+        assert!((3.0..15.0).contains(&took), "{took} {said}");
         assert!(said.contains(word) && said.contains(", after "), "{said}");
     };
     let listener = |node: &Node| {
