@@ -37,13 +37,14 @@ const MAX_STREAMS: u32 = 64;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a stranger still gets when the node has found an owner: for the rest of a handshake, and for a request.
 const LATE: Duration = Duration::from_secs(5);
-/// Of the kernel: a client that is gone without a word is found after about two minutes.
-const PROBE_AFTER: Duration = Duration::from_secs(60);
-const PROBE_EVERY: Duration = Duration::from_secs(15);
-const PROBES: u32 = 4;
-/// The same where something was sent that nobody says to have got: no probe is sent then, and the kernel would try again for a quarter of an
-/// hour (tcp(7), `tcp_retries2`).
-const UNHEARD_MS: u32 = 120_000;
+/// Of the kernel: a client that is gone without a word is found after a minute; after two at most, where the first thing that is sent to
+/// him comes at the end of the first, since a probe is not sent then and the time begins anew.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+const PROBES: u32 = 3;
+/// The same where something was sent that nobody says to have got: the kernel would try again for a quarter of an hour (tcp(7),
+/// `tcp_retries2`).
+const UNHEARD_MS: u32 = 60_000;
 
 /// A connection after its handshake.
 pub(crate) struct Conn {

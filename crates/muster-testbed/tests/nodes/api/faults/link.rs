@@ -13,7 +13,8 @@ const CLIENT: Duration = Duration::from_secs(90);
 const READER: Duration = Duration::from_secs(60);
 
 fn follows(rig: &Rig, unit: &str) -> Result<Running> {
-    rig.alice.start(&["node", "logs", "a", "--unit", unit, "-n", "2", "--follow"])
+    // Not the last line or two: what a service says and what systemd says of it come to journald by two roads, in either order.
+    rig.alice.start(&["node", "logs", "a", "--unit", unit, "-n", "20", "--follow"])
 }
 
 /// Begins to send a list of 64 KiB, and goes no further than its first bytes.
@@ -78,7 +79,8 @@ fn fault_link_cut_mid_stream_frees_the_seats_and_tells_the_clients() -> Result<(
     }
     println!("the clients know after {:.0} s", cut.elapsed().as_secs_f64());
     let left = NODE.saturating_sub(cut.elapsed());
-    muster_testbed::until("the seats are free", left, || Ok((seats(node)? == 0).then_some(())))?;
+    muster_testbed::until("the seats are free", left, || Ok((seats(node)? == 0).then_some(())))
+        .with_context(|| node.sh("ss -tnoie '( sport = :7443 )'").unwrap_or_default())?;
     println!("the node knows after {:.0} s", cut.elapsed().as_secs_f64());
     holds(node, "! pgrep -x journalctl")?;
     drop(upload);
