@@ -33,8 +33,8 @@ pub const MUSTERD_DEPENDS: &str = "libc6, libgcc-s1, systemd (>= 249)";
 const WAS_ENABLED: &str = "/var/lib/muster/was-enabled";
 const WAS_DISABLED: &str = "/var/lib/muster/was-disabled";
 
-/// What is done when the daemon's package comes (deb-postinst(5)). The second argument is the version before. A node that has an owner keeps him over a new version: both halves start anew, and a
-/// port is open after it only if it was before.
+/// What is done when the daemon's package comes (deb-postinst(5)). The second argument is the version before. A node that has an owner
+/// keeps him over a new version: both halves start anew, and a port is open after it only if it was before.
 fn come() -> String {
     format!(
         "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n{MUSTERD_INSTALLED}\

@@ -3,13 +3,13 @@
 //! [`Owner`] is the one place of ownership. It is shared by all threads of the core; each method takes its own lock, and none
 //! calls back. What it decides it reads from its own disk: the edge's word counts for an address in a message and no more.
 //!
-//! Three locks, taken in this order, and nothing else is taken under one of them:
+//! Three locks. `state` is taken last, under either of the others; the bootstrap's own (`hold`) is taken under `changing` alone:
 //!
 //! 1. `changing`, by whoever changes something, from what he reads to what he has written: changes come one after another, and
 //!    may wait for a disk, or for a bootstrap that just begins. With it goes what only changes use, the pairing.
 //! 2. `state`, what everybody is judged by, for as long as it takes to copy or to assign it. No disk and no program is waited for with
 //!    it, so nobody who reads, or is judged, waits for a change. Only this module can hold it.
-//! 3. `settling`, alone and without the others, while the service manager is asked: it may be slow, and neither who reads nor
+//! 3. `settling`, never together with `changing`, while the service manager is asked: it may be slow, and neither who reads nor
 //!    who changes is to wait for it. Each time what is asked for is read anew under it, so that of two the later one asks for
 //!    what is true then, and a late "wait" never follows the "go" of a newer state.
 //!

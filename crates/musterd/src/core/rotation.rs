@@ -55,7 +55,7 @@ impl Owner {
         let pairing = self.change();
         let trust = self.trust().ok_or_else(unclaimed)?;
         // What the node shall be is the word of its owner, not of one who was it when the call came and had to wait.
-        self.still(&pairing, judged_by)?;
+        self.still(judged_by)?;
         let document = documents::parse(text, "document", Judged::Now(self.now()))
             .map_err(|e| Fault::bad("bad-document", e))?
             .ok_or_else(|| Fault::bad("bad-document", "document: there is none in this text"))?;
@@ -89,8 +89,11 @@ impl Owner {
         Ok(Applied { path, role, api, released: released && settled.is_ok() })
     }
 
-    /// Whether whom the node obeys is who it was when a call was let in. Nobody can change it as long as `_held` is.
-    fn still(&self, _held: &Pairing, judged_by: u64) -> Result<(), Fault> {
+    /// Whether whom the node obeys is who it was when a call was let in. It stays so for as long as the caller holds [`Owner::change`].
+    ///
+    /// # Errors
+    /// 409 `busy`.
+    pub(crate) fn still(&self, judged_by: u64) -> Result<(), Fault> {
         if judged_by == self.trusts() {
             return Ok(());
         }
@@ -107,7 +110,7 @@ impl Owner {
         let state = self.state();
         let trust = state.trust.clone().ok_or_else(unclaimed)?;
         // Of two rotations at once the second is by a client of an owner that was.
-        self.still(&pairing, rotation.judged_by)?;
+        self.still(rotation.judged_by)?;
         let new = OperatorCa::from_pem(rotation.authority, self.now())
             .map_err(|e| Fault::bad("bad-authority", format!("operatorCA: {e}")))?;
         if new.same_key(trust.authority()) {

@@ -48,11 +48,11 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    pub(crate) fn new(owed: &Arc<Owed>, busy: Busy, held: Option<Held>) -> Arc<Self> {
+    pub(crate) fn new(owed: &Arc<Owed>, busy: Busy) -> Arc<Self> {
         Arc::new(Self {
             owed: Arc::clone(owed),
             left: AtomicUsize::new(0),
-            held: Mutex::new(held),
+            held: Mutex::default(),
             _busy: busy,
         })
     }

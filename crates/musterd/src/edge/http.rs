@@ -27,7 +27,7 @@ use crate::wire::{Call, Hello, Refusal, Reply, Verb};
 const MAX_PROOF: usize = 4096;
 /// Longest body of `POST /v1/enroll`: a document in JSON, and what stands beside it.
 const MAX_ENROLL: usize = muster_pairing::message::MAX_BODY;
-/// What an enrolment may take: the slowest part is a document on a slow disk.
+/// What an enrolment may take: its writes to a slow disk, and the service manager, which is asked to let the bootstrap go.
 const ENROLL: Duration = Duration::from_secs(60);
 /// A body up to here needs no room in the budget of bodies.
 const SMALL: usize = 64 * 1024;
@@ -78,7 +78,7 @@ pub(crate) async fn answer(
         // the answer with it, and a connection could not be used again.
         let _ = timeout(LITTLE, discard(body, SMALL)).await;
     }
-    let given = Given::new(&conn.owed, busy, None);
+    let given = Given::new(&conn.owed, busy);
     let mut response = match done {
         Some(Ok(Ready::Whole(reply, body, held))) => {
             given.hold(held);

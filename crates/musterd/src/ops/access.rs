@@ -34,24 +34,16 @@ pub(super) fn list(request: &Request<'_>) -> Result<Done, Fault> {
 pub(super) fn add(request: &Request<'_>) -> Result<Done, Fault> {
     let SshKeyRequest { user, key } = super::body(request)?;
     let _one = request.works.keys.lock();
-    still(request)?;
+    // Calls wait there for each other, and whom the node obeys may have changed meanwhile.
+    request.owner.still(request.caller.judged_by)?;
     Done::json(&added(request.places, &user, &key)?)
 }
 
 /// `DELETE /v1/access/ssh`.
 pub(super) fn remove(request: &Request<'_>, fingerprint: &str) -> Result<Done, Fault> {
     let _one = request.works.keys.lock();
-    still(request)?;
+    request.owner.still(request.caller.judged_by)?;
     Done::json(&removed(request.places, fingerprint)?)
-}
-
-/// Calls wait here for each other, and whom the node obeys may change meanwhile.
-fn still(request: &Request<'_>) -> Result<(), Fault> {
-    if request.caller.judged_by == request.owner.trusts() {
-        return Ok(());
-    }
-    let error = "whom the node obeys has changed since this call was let in";
-    Err(Fault::state("busy", error).fix("Ask again."))
 }
 
 /// A key and what stood behind it.

@@ -111,12 +111,7 @@ fn forget(places: &Places) {
 
 /// A line of the journal, for what nobody is there to be told any more.
 pub(super) fn record(message: &str) {
-    let mut entry = muster_sys::journal::Entry::new();
-    entry.field("MESSAGE", message).field("PRIORITY", "3").field("SYSLOG_IDENTIFIER", "musterd");
-    if entry.send().is_err() {
-        // Standard error is the journal, or somebody's terminal.
-        crate::say::ends(message);
-    }
+    crate::say::error(message);
 }
 
 #[cfg(test)]

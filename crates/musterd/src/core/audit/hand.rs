@@ -17,7 +17,8 @@ use muster_core::audit::Head;
 use super::files::Room;
 use super::{Audit, NotKept};
 
-/// How long anybody waits for the disk: less than the edge waits for an answer, also twice.
+/// How long anybody waits for the disk. A call can wait twice, for its intent and for its outcome; the edge, which waits a little longer than the
+/// operation may take, then says `core-lost` of one that took nearly all its time.
 pub(super) const LONGEST: Duration = Duration::from_secs(10);
 /// How long the thread waits for more.
 const IDLE: Duration = Duration::from_secs(2);
